@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -11,50 +12,70 @@ from django.utils import timezone
 
 from clients import audit
 from clients.audit import Actor
-from jobs import cancellation, operator_actions
+from jobs import cancellation, operator_actions, story
 from jobs.builds import registry
 from jobs.enums import ErrorCode, MoveResult
 from jobs.errors import JobAlreadyEnded
-from jobs.models import Artifact, Build, Job, JobEvent, Run
-from simservice.admin import LargeTableMixin, ReadOnlyMixin
+from jobs.models import Build, Job
+from simservice.admin import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
 from simservice.ids import first_id_of
 
 MAX_SELECTED = 200
-
-
-class RunInline(ReadOnlyMixin, admin.TabularInline):
-    model = Run
-    extra = 0
-    fields = [
-        "attempt",
-        "stage",
-        "shard",
-        "try_number",
-        "seat",
-        "build",
-        "started_at",
-        "ended_at",
-        "wall_ms",
-        "exit_code",
-        "stopped_for",
-        "sandbox_layers",
-    ]
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        return super().get_queryset(request).select_related("build")
-
-
-class JobEventInline(ReadOnlyMixin, admin.TabularInline):
-    model = JobEvent
-    extra = 0
-
-
-class ArtifactInline(ReadOnlyMixin, admin.TabularInline):
-    """Artifacts without their tokens, which would allow downloads."""
-
-    model = Artifact
-    extra = 0
-    fields = ["kind", "attempt", "stage", "bytes", "sha256", "created_at"]
+STATE_FIELDS = [
+    "account",
+    "client",
+    "api_key",
+    "status",
+    "error_code",
+    "status_reason",
+    "build",
+    "attempt",
+    "worker",
+    "lease_expires_at",
+    "queue_deadline_at",
+    "updated_at",
+]
+REQUEST_FIELDS = [
+    "priority",
+    "channel",
+    "git_branch",
+    "pinned_build",
+    "multi_stage",
+    "html",
+    "csv",
+    "has_credentials",
+    "wants_webhook",
+    "json_version",
+    "metadata",
+    "character",
+    "other_characters",
+    "given_title",
+    "trace_parent",
+]
+LIMIT_FIELDS = [
+    "max_credits",
+    "ceiling_credits",
+    "ceiling_runtime_seconds",
+    "ceiling_queue_seconds",
+    "credits_per_second",
+    "vcpus",
+    "parallel_slots",
+    "retention_days",
+]
+OUTCOME_FIELDS = [
+    "credits_consumed",
+    "fee_credits",
+    "sim_duration_ms",
+    "slots_used",
+    "percent",
+    "simulator_exit_code",
+    "missing_artifacts",
+    "created_at",
+    "started_at",
+    "completed_at",
+    "cancel_requested_at",
+    "cleared_at",
+]
 
 
 class ErrorCodeFilter(admin.SimpleListFilter):
@@ -104,9 +125,15 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["account", "client__account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)
-    exclude = ["summary", "share_token", "priority_fee_credits"]
+    change_form_template = "admin/job_story.html"
+    # Without the tokens of links, which would allow reading without a login
+    fieldsets = [
+        ("State", {"fields": STATE_FIELDS}),
+        ("Request", {"fields": REQUEST_FIELDS, "classes": ["collapse"]}),
+        ("Limits", {"fields": LIMIT_FIELDS, "classes": ["collapse"]}),
+        ("Outcome", {"fields": OUTCOME_FIELDS, "classes": ["collapse"]}),
+    ]
     readonly_fields = ["fee_credits"]
-    inlines = [RunInline, JobEventInline, ArtifactInline]
     actions = ["cancel", "requeue", "release"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
@@ -114,7 +141,10 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         return super().get_queryset(request).defer("summary").select_related(*related)
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-        context["subtitle"] = kwargs["obj"].title
+        job = kwargs["obj"]
+        told = story.story_of(job, may_view=partial(may_view, self.admin_site, request))
+        steps = [(step, admin_url(self.admin_site, request, step.moment.subject)) for step in told.steps]
+        context |= {"subtitle": job.title, "steps": steps, "limit": told.is_shortened and story.MAX_OF_A_KIND}
         return super().render_change_form(request, context, *args, **kwargs)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:

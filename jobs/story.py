@@ -11,6 +11,7 @@ from billing.models import Entry
 from clients.models import AuditEvent
 from jobs import labels
 from jobs.models import Artifact, Job, JobEvent, Run
+from jobs.simulator import layers
 from webhooks.models import Delivery, Event
 
 # The latest records of each kind only, because a job can have thousands of runs
@@ -68,21 +69,29 @@ def _of_job(job: Job) -> Iterator[Moment]:
 
 
 def _of_change(change: JobEvent) -> Iterator[Moment]:
-    reason = f": {change.reason}" if change.reason else ""
+    reason = f" ({change.reason})" if change.reason else ""
     yield Moment(change.at, "status", f"{labels.event(change)}{reason}")
 
 
 def _of_audit(event: AuditEvent) -> Iterator[Moment]:
-    yield Moment(event.at, "audit", f"{event.get_action_display()} by {event.actor}", event)
+    yield Moment(event.at, "audit", f"{event.action.removeprefix('job.').capitalize()} by {event.actor}", event)
 
 
 def _of_run(run: Run) -> Iterator[Moment]:
     name = f"Simulator of attempt {run.attempt}, stage {run.stage}, shard {run.shard}, try {run.try_number}"
-    yield Moment(run.started_at, "run", f"{name} started on {run.build}", run.build)
+    yield Moment(run.started_at, "run", f"{name} started on {run.build}, slot {run.seat}", run.build)
     if run.ended_at:
-        memory = f", {run.peak_memory_bytes / 2**20:,.0f} MiB" if run.peak_memory_bytes else ""
-        duration = f" after {run.wall_ms / 1000:,.1f} s" if run.wall_ms is not None else ""
-        yield Moment(run.ended_at, "run", f"{name} ended: {labels.end_of(run)}{duration}{memory}")
+        yield Moment(run.ended_at, "run", f"{name} ended: {', '.join(_end_of(run))}")
+
+
+def _end_of(run: Run) -> Iterator[str]:
+    """Yield how a process ended, what it used, and the protections of the sandbox that it lacked."""
+    duration = f" after {run.wall_ms / 1000:,.1f} s" if run.wall_ms is not None else ""
+    yield f"{labels.end_of(run)}{duration}"
+    if run.peak_memory_bytes:
+        yield f"{run.peak_memory_bytes / 2**20:,.0f} MiB"
+    if run.sandbox_layers and (lacking := layers.missing(run.sandbox_layers)):
+        yield f"without {', '.join(lacking)}"
 
 
 def _of_artifact(artifact: Artifact) -> Iterator[Moment]:

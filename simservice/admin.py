@@ -1,15 +1,32 @@
-"""Mixins for admin pages that are read-only or list large tables."""
+"""Mixins for admin pages that are read-only or list large tables, and links to objects."""
 
 from functools import cached_property
 from typing import Any, cast
 
+from django.contrib.admin import AdminSite
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 
 MAX_COUNT = 10_000
 # Primary keys have at most this many digits.
 MAX_DIGITS = 18
+
+
+def may_view(site: AdminSite, request: HttpRequest, model: type[Model]) -> bool:
+    """Return whether the user may view objects of a model, also if it has no admin pages."""
+    if site.is_registered(model):
+        return bool(site.get_model_admin(model).has_view_permission(request))
+    return request.user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}")  # noqa: SLF001
+
+
+def admin_url(site: AdminSite, request: HttpRequest, subject: Model | None) -> str:
+    """Return the address of an object's admin page, empty if it has none or the user may not view it."""
+    if subject is None or not site.is_registered(type(subject)) or not may_view(site, request, type(subject)):
+        return ""
+    options = subject._meta  # noqa: SLF001
+    return reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[subject.pk])
 
 
 class ReadOnlyMixin:
