@@ -59,7 +59,7 @@ def is_well_formed(secret: str) -> bool:
     return checksum(secret[:-CHECKSUM_CHARACTERS]) == secret[-CHECKSUM_CHARACTERS:]
 
 
-def _digest(secret: str) -> str:
+def digest_of(secret: str) -> str:
     """Return the hash that identifies a key in the database. A random key needs no salt."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -76,7 +76,7 @@ def create_key(
     key = ApiKey.objects.create(
         client=client,
         name=name,
-        sha256=_digest(secret),
+        sha256=digest_of(secret),
         last4=secret[-4:],
         expires_at=expires_at,
         created_by=by.user,
@@ -145,7 +145,7 @@ def _record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) ->
 
 def find_key(secret: str) -> ApiKey | None:
     """Return the key with its client, account and plan, or None. One query."""
-    rows = read_first(FIND_KEY, values={"sha256": _digest(secret)})
+    rows = read_first(FIND_KEY, values={"sha256": digest_of(secret)})
     if not rows:
         return None
     row = rows[0]

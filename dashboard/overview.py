@@ -52,7 +52,7 @@ def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "recent": job_list.newest(access.account, count=RECENT),
         "builds": builds,
         "several_branches": len(settings.GIT_BRANCHES) > 1,
-        "lanes": _lanes(),
+        "lanes": lanes_of(snapshot) if (snapshot := forecast.current()) else [],
         "switched_off": endpoints.switched_off(access.account),
         "days": days,
         "jobs_by_day": charts.by_day([(day.day, day.jobs) for day in days]),
@@ -61,11 +61,8 @@ def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     return render(request, "dashboard/overview.html", context)
 
 
-def _lanes() -> list[dict[str, Any]]:
-    """Return the state of the queue by priority; empty if it is unknown. No database query."""
-    snapshot = forecast.current()
-    if snapshot is None:
-        return []
+def lanes_of(snapshot: forecast.QueueSnapshot) -> list[dict[str, Any]]:
+    """Return the state of the queue by priority."""
     return [
         {
             "name": priority.label,

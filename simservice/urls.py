@@ -32,6 +32,7 @@ urlpatterns = [
     path("", include("billing.urls")),
     path("", include("jobs.urls")),
     path("", include("dashboard.urls")),
+    path("admin/", include("dashboard.console.urls")),
     path("admin/", admin.site.urls),
     path("v1/openapi.json", openapi_document, name="openapi"),
     path("healthz", health.healthz),

@@ -58,6 +58,11 @@ def of(client: Client) -> Endpoint | None:
     return Endpoint.objects.filter(client=client).first()
 
 
+def failing() -> QuerySet[Endpoint]:
+    """Return the enabled endpoints of all accounts whose last delivery failed."""
+    return Endpoint.objects.filter(disabled_at=None, failing_since__isnull=False)
+
+
 def switched_off(account: Account) -> QuerySet[Endpoint]:
     """Return an account's endpoints that were disabled because every delivery failed."""
     failing = Endpoint.objects.filter(client__account=account, disabled_for=Endpoint.Disabled.FAILING)

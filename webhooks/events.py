@@ -3,10 +3,11 @@
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, Min, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -73,6 +74,19 @@ def announce() -> None:
         app.send_task("webhooks.tasks.deliver", queue=QUEUE)
     except OperationalError:
         logger.warning("cannot announce webhook events: the broker is unavailable")
+
+
+class Backlog(NamedTuple):
+    """How many events are due, and how long the oldest of them has been due."""
+
+    count: int
+    age: timedelta
+
+
+def backlog() -> Backlog:
+    """Return the events that should have been sent by now. One query."""
+    found = due().aggregate(count=Count("id"), age=Now() - Min("next_attempt_at"))
+    return Backlog(found["count"], found["age"] or timedelta())
 
 
 def due() -> QuerySet[Event]:

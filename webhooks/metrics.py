@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from django.db import Error as DatabaseError
-from django.db.models import Count, Min
+from django.db.models import Count
 from django.db.models.functions import Now
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from simservice.metrics import gauge
-from webhooks import events
-from webhooks.models import Delivery, Endpoint
+from webhooks import endpoints, events
+from webhooks.models import Delivery
 
 RECENT = timedelta(minutes=5)
 
@@ -28,16 +28,15 @@ class DeliveryCollector(Collector):
 
 def gauges() -> list[GaugeMetricFamily]:
     """Return all gauges of deliveries. Three queries."""
-    due = events.due().aggregate(count=Count("id"), age=Now() - Min("next_attempt_at"))
-    failing = Endpoint.objects.filter(disabled_at=None, failing_since__isnull=False).count()
+    backlog = events.backlog()
     return [
-        gauge("webhooks_due", "Events whose next attempt is due.", due["count"]),
+        gauge("webhooks_due", "Events whose next attempt is due.", backlog.count),
         gauge(
             "webhooks_oldest_due_seconds",
             "How long the oldest due event has been due.",
-            due["age"].total_seconds() if due["age"] else 0,
+            backlog.age.total_seconds(),
         ),
-        gauge("webhooks_failing_endpoints", "Enabled endpoints whose last delivery failed.", failing),
+        gauge("webhooks_failing_endpoints", "Enabled endpoints whose last delivery failed.", endpoints.failing().count()),
         _attempts(),
     ]
 

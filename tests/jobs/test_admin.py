@@ -25,7 +25,6 @@ from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run
 from simservice import admin as shared_admin
-from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, make_running_job
 
 pytestmark = pytest.mark.django_db
@@ -260,18 +259,3 @@ def test_no_admin_page_shows_actions_to_read_only_staff(model: type[Model], rf: 
     assert list(model_admin.get_actions(request)) == []
     assert not model_admin.has_add_permission(request)
     assert not model_admin.has_delete_permission(request)
-
-
-def test_the_index_lists_the_weakest_workers_first(operator: HttpClient) -> None:
-    worker_heartbeats.report(
-        "sim@strong", layers=["bubblewrap", "own_uid", "network_namespace", "seccomp", "rlimits"]
-    )
-    worker_heartbeats.report("sim@weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
-    page = operator.get("/admin/").content.decode()
-    assert page.index("sim@weak") < page.index("sim@strong")
-    assert "Missing sandbox layers: file system view, network namespace" in page
-    assert "All sandbox layers active" in page
-
-
-def test_the_index_says_that_no_worker_is_alive(operator: HttpClient) -> None:
-    assert "No active workers." in operator.get("/admin/").content.decode()

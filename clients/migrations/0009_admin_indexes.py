@@ -1,6 +1,6 @@
-"""Add the index of the audit events of a job.
+"""Add the indexes of the audit events of a job, and of keys by their last characters.
 
-It is created concurrently. The migration is not atomic: run it again after a failure, in either direction, since it
+They are created concurrently. The migration is not atomic: run it again after a failure, in either direction, since it
 first drops what an earlier run may have left.
 """
 
@@ -29,5 +29,7 @@ class Migration(migrations.Migration):
                 name="audit_by_job",
             ),
         ),
+        migrations.RunSQL("DROP INDEX CONCURRENTLY IF EXISTS key_by_last4", migrations.RunSQL.noop),
+        AddIndexConcurrently(model_name="apikey", index=models.Index(fields=["last4"], name="key_by_last4")),
         migrations.RunSQL(WAIT_NO_LONGER, WAIT),
     ]

@@ -1,0 +1,1 @@
+"""The operators' console: pages of the admin that concern more than one model."""

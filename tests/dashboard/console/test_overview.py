@@ -1,0 +1,194 @@
+"""The live overview of the admin."""
+
+from datetime import timedelta
+from itertools import chain
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
+from redis.exceptions import RedisError
+
+from jobs.builds import registry
+from jobs.enums import Priority, Status
+from jobs.lifecycle import Outcome
+from jobs.models import Build, Job
+from jobs.queueing import forecast
+from simservice.redis import worker_heartbeats
+from simservice.redis.client import redis
+from tests.dashboard.console.conftest import Staff
+from tests.factories import BuildFactory, make_account, make_client, make_job, make_running_job
+from tests.jobs.plans import plan_of
+from tests.webhooks.helpers import end_job, make_client_with_events
+from webhooks.models import Endpoint
+
+pytestmark = pytest.mark.django_db
+ADDRESS = "/admin/overview/"
+FAILED = Outcome(status=Status.FAILED, error_code="invalid_profile", reason="x")
+
+
+@pytest.fixture(autouse=True)
+def _own_redis_keys() -> None:
+    redis().delete(worker_heartbeats.KEY, forecast.KEY)
+
+
+def text_of(browser: Browser) -> str:
+    return browser.get(ADDRESS).content.decode()
+
+
+def fail_job() -> Job:
+    return end_job(make_client(make_account()), FAILED, wants_webhook=False)
+
+
+def test_lanes_show_waiting_jobs_and_the_oldest_wait(operator: Browser) -> None:
+    job = make_job(priority=Priority.HIGH)
+    Job.objects.filter(pk=job.pk).update(created_at=Now() - timedelta(minutes=5))
+    forecast.publish()
+    text = text_of(operator)
+    assert '<th scope="row">High</th><td class="number">1</td>' in text
+    assert '<th scope="row">Oldest wait</th><td class="number">5:00 min</td>' in text
+
+
+def test_without_a_snapshot_the_queue_is_unknown(operator: Browser) -> None:
+    assert "The state of the queue is unknown." in text_of(operator)
+
+
+def test_machines_with_problems_come_first(operator: Browser) -> None:
+    strong = ["bubblewrap", "own_uid", "network_namespace", "seccomp", "rlimits"]
+    worker_heartbeats.report("sim@a-strong", slots=3, layers=strong)
+    worker_heartbeats.report("sim@b-weak", slots=2, layers=["own_uid", "seccomp", "rlimits"])
+    for worker in ("a-strong:1:00000000/slot-0", "a-strong:1:00000000/slot-1", "c-lost:1:00000000/slot-0"):
+        Job.objects.filter(pk=make_running_job().pk).update(worker=worker)
+    nodes = [tuple(node)[:3] for node in operator.get(ADDRESS).context["nodes"]]
+    assert nodes == [("c-lost", 0, 1), ("b-weak", 2, 0), ("a-strong", 3, 2)]
+    text = text_of(operator)
+    assert "No heartbeat for ten seconds" in text
+    assert "Sandbox lacks: file system view, network namespace" in text
+    assert "All protections active" in text
+
+
+def test_the_page_says_that_no_worker_is_running(operator: Browser) -> None:
+    assert "No simulation workers are running." in text_of(operator)
+
+
+def test_stalled_and_unannounced_jobs_need_attention(operator: Browser) -> None:
+    assert "no longer responds" not in text_of(operator)
+    for job in (make_running_job(), make_running_job()):
+        Job.objects.filter(pk=job.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+    Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
+    text = text_of(operator)
+    assert "2 jobs</a> held by a worker that no longer responds" in text
+    assert "1 pending job</a> not announced to the workers" in text
+
+
+def test_error_codes_of_the_last_hour_are_counted(operator: Browser) -> None:
+    jobs = [fail_job() for _ in range(3)]
+    Job.objects.filter(pk=jobs[0].pk).update(error_code="internal")
+    earlier = fail_job()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+    Job.objects.filter(pk=earlier.pk).update(completed_at=Now() - timedelta(minutes=61))
+    assert operator.get(ADDRESS).context["errors"] == [("invalid_profile", 2), ("internal", 1)]
+    assert 'href="/admin/jobs/job/?error_code=invalid_profile&amp;submitted=24"' in text_of(operator)
+
+
+def test_current_and_broken_builds_are_shown(operator: Browser) -> None:
+    build, broken = BuildFactory.create(), BuildFactory.create(git_branch="<b>branch")
+    registry.mark_broken(broken, "cannot start")
+    text = text_of(operator)
+    assert f'{build.pk}/change/">{build}</a>' in text
+    assert "Broken: <bdi>cannot start</bdi>" in text
+    assert "<b>branch" not in text
+
+
+def test_failing_endpoints_and_due_events_are_shown(operator: Browser) -> None:
+    client = make_client_with_events(3)
+    assert "No enabled endpoint is failing." in text_of(operator)
+    Endpoint.objects.update(failing_since=Now() - timedelta(hours=2))
+    text = text_of(operator)
+    assert f"<bdi>{client}</bdi>" in text
+    assert '<th scope="row">Due events</th><td class="number">3</td>' in text
+
+
+def test_only_some_failing_endpoints_are_listed(operator: Browser) -> None:
+    for _ in range(12):
+        make_client_with_events(0)
+    Endpoint.objects.update(failing_since=Now())
+    text = text_of(operator)
+    assert text.count("/admin/webhooks/endpoint/") == 10 + text_of_other_pages(operator)
+    assert "Only the 10 that have failed longest are shown." in text
+
+
+def text_of_other_pages(operator: Browser) -> int:
+    """Return how many links to endpoints every page of the admin has, in its side bar."""
+    return operator.get("/admin/search/").content.decode().count("/admin/webhooks/endpoint/")
+
+
+def test_a_part_needs_its_permission(staff: Staff) -> None:
+    make_client_with_events(1)
+    for permission, caption in (
+        ("view_job", "Errors in the last hour"),
+        ("view_build", "Builds"),
+        ("view_endpoint", "Failing endpoints"),
+    ):
+        text = text_of(staff(permission))
+        captions = ("Errors in the last hour", "Builds", "Failing endpoints")
+        assert [each for each in captions if f"<caption>{each}</caption>" in text] == [caption]
+
+
+def test_strangers_are_sent_to_the_login(client: Browser) -> None:
+    assert client.get(ADDRESS).headers["Location"].startswith("/admin/login/")
+
+
+def test_nothing_can_be_sent_to_the_page(operator: Browser) -> None:
+    assert operator.post(ADDRESS).status_code == 405
+
+
+def test_a_lost_redis_leaves_the_rest_of_the_page(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_job()
+    monkeypatch.setattr(worker_heartbeats, "redis", _lost)
+    monkeypatch.setattr(forecast, "redis", _lost)
+    text = text_of(operator)
+    assert "Unknown, because Redis does not respond." in text
+    assert "invalid_profile" in text
+
+
+def _lost() -> None:
+    raise RedisError
+
+
+def queries_of(operator: Browser) -> list[str]:
+    with CaptureQueriesContext(connection) as captured:
+        operator.get(ADDRESS)
+    return [query["sql"] for query in captured]
+
+
+def test_the_number_of_queries_is_constant(operator: Browser) -> None:
+    queries_of(operator)
+    before = len(queries_of(operator))
+    for _ in range(3):
+        make_client_with_events(1)
+        fail_job()
+        make_running_job()
+        registry.mark_broken(BuildFactory.create(), "x")
+    Endpoint.objects.update(failing_since=Now())
+    assert len(queries_of(operator)) == before + 1 <= 12, "one more, because a build exists"
+
+
+def test_no_query_reads_a_large_table_as_a_whole(operator: Browser) -> None:
+    make_client_with_events(1)
+    fail_job()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    plans = [plan_of(sql) for sql in queries_of(operator) if sql.startswith("SELECT")]
+    scanned = set(chain.from_iterable(plan.scanned for plan in plans))
+    assert scanned <= {Build._meta.db_table}  # noqa: SLF001
+    indexes = set(chain.from_iterable(plan.indexes for plan in plans))
+    assert {"job_held", "job_with_error", "endpoint_failing", "event_waiting"} <= indexes
+
+
+def test_the_page_refreshes_itself_without_scripts_of_its_own(operator: Browser) -> None:
+    text = text_of(operator)
+    assert 'hx-get="/admin/overview/" hx-trigger="every 5s" hx-target="#live"' in text
+    assert "<noscript>Reload the page to update it.</noscript>" in text

@@ -1,0 +1,200 @@
+"""Search of the admin for an object by any of its identifiers."""
+
+import logging
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import Model
+from django.test import Client as Browser
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from billing import ledger
+from billing.models import Entry, Grant, GrantReason
+from clients.models import AuditEvent
+from dashboard.console.search import LOOKUPS, MAX_CHARACTERS
+from jobs.models import Artifact, Build, Run
+from tests.dashboard.console.conftest import Staff
+from tests.factories import make_account, make_invitation, make_job, make_key, make_member, make_running_job
+from tests.jobs.plans import plan_of
+from tests.webhooks.helpers import make_event_in
+from webhooks.models import Delivery, Event
+
+pytestmark = pytest.mark.django_db
+TOKEN = "abcdefghijklmnopqrst_-"  # noqa: S105 - not a password
+
+
+def page_of(found: Model) -> str:
+    options = found._meta  # noqa: SLF001
+    return reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[found.pk])
+
+
+def search(browser: Browser, term: object) -> Any:
+    return browser.post("/admin/search/", {"q": term})
+
+
+def found_by(browser: Browser, term: object) -> list[str]:
+    """Return the pages that a search leads to."""
+    response = search(browser, term)
+    if response.status_code == 302:
+        return [response.headers["Location"]]
+    return [match.url for match in response.context["found"]]
+
+
+def make_artifact() -> Artifact:
+    job = make_running_job()
+    return Artifact.objects.create(
+        id=123456789012345678,
+        job=job,
+        attempt=1,
+        kind="json_report",
+        token=TOKEN,
+        storage_name="x",
+        bytes=1,
+        created_at=job.created_at,
+    )
+
+
+def make_grant() -> Grant:
+    return ledger.grant(make_account(credits=0), 5, reason=GrantReason.GRANT_BETA)
+
+
+def make_event() -> Event:
+    return make_event_in("failed", days_ago=0)
+
+
+# An object, its identifier, and the object that is shown
+SEARCHES: dict[str, Callable[[], tuple[object, Model]]] = {
+    "job": lambda: (lambda job: (job.pk, job))(make_job()),
+    "share link": lambda: (lambda job: (job.share_token, job))(make_job()),
+    "run": lambda: (lambda job: (Run.objects.get(job=job).pk, job))(make_running_job()),
+    "artifact": lambda: (lambda artifact: (artifact.pk, artifact.job))(make_artifact()),
+    "artifact's token": lambda: (lambda artifact: (TOKEN, artifact.job))(make_artifact()),
+    "build": lambda: (lambda build: (str(build.pk).upper(), build))(make_running_job().build),
+    "commit": lambda: (lambda build: (build.commit[:12], build))(make_running_job().build),
+    "event": lambda: (lambda event: (event.name, event))(make_event()),
+    "delivery": lambda: (lambda event: (event.deliveries.get().name, event.deliveries.get()))(make_event()),
+    "key": lambda: (lambda key: (key[1], key[0]))(make_key()),
+    "key's end": lambda: (lambda key: (key[1][-4:], key[0]))(make_key()),
+    "key as shown": lambda: (lambda key: (f" {key[0]} ", key[0]))(make_key()),
+    "account": lambda: (lambda account: (account.name, account))(make_account()),
+    "user": lambda: (lambda member: (member.user.username.upper(), member.user))(make_member()),
+    "email address": lambda: (lambda member: (member.user.email.upper(), member.user))(make_member()),
+    "grant": lambda: (lambda grant: (grant.pk, grant))(make_grant()),
+    "entry": lambda: (lambda entry: (entry.pk, entry))(Entry.objects.filter(account=make_account()).latest("pk")),
+    "invitation": lambda: (lambda invitation: (invitation[0].pk, invitation[0]))(make_invitation()),
+    "audit event": lambda: (lambda event: (event.pk, event))(
+        AuditEvent.objects.create(account=make_account(), action="account.resumed", actor="Robin")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_every_identifier_leads_to_its_object(kind: str, operator: Browser) -> None:
+    term, shown = SEARCHES[kind]()
+    assert page_of(shown) in found_by(operator, term)
+    if kind not in {"run", "entry", "invitation", "audit event", "key's end", "account"}:
+        assert search(operator, term).status_code == 302, "the only object is shown at once"
+
+
+def test_several_objects_are_listed_with_their_types(operator: Browser) -> None:
+    account = make_account()
+    User.objects.create_user(account.name)
+    text = search(operator, account.name).content.decode()
+    assert "<td>Account</td>" in text
+    assert "<td>User</td>" in text
+
+
+@pytest.mark.parametrize(
+    "term", ["", " ", "0", "nothing here", "x\0y", "9" * 18, "9" * 400, "\u0661" * 4, "%", "sk_", "é", "' OR 1=1 --", "\n"]
+)
+def test_other_terms_find_nothing(term: str, operator: Browser) -> None:
+    make_job()
+    assert found_by(operator, term) == []
+
+
+def test_a_request_id_is_explained(operator: Browser) -> None:
+    assert "search the logs" in search(operator, f"req_{'0' * 32}").content.decode()
+
+
+def test_only_permitted_objects_are_found(staff: Staff) -> None:
+    artifact = make_artifact()
+    for browser, pages in (
+        (staff("view_job", "view_artifact"), [page_of(artifact.job)]),
+        (staff("view_artifact"), []),
+        (staff("view_job"), []),
+    ):
+        assert found_by(browser, artifact.pk) == pages
+
+
+def test_strangers_are_sent_to_the_login(client: Browser) -> None:
+    job, member = make_job(), make_member()
+    assert search(client, job.pk).headers["Location"].startswith("/admin/login/")
+    client.force_login(member.user)
+    assert search(client, job.pk).headers["Location"].startswith("/admin/login/")
+
+
+def test_terms_in_the_address_are_ignored(operator: Browser) -> None:
+    response = operator.get("/admin/search/", {"q": make_job().pk})
+    assert response.status_code == 200
+    assert response.context["found"] == []
+
+
+def test_a_key_is_neither_shown_nor_logged(operator: Browser, caplog: pytest.LogCaptureFixture) -> None:
+    secret = f"sk_{'0' * 46}"
+    caplog.set_level(logging.DEBUG)
+    with CaptureQueriesContext(connection) as captured:
+        assert secret not in search(operator, secret).content.decode()
+    assert secret not in caplog.text
+    assert not any(secret in query["sql"] for query in captured)
+
+
+def test_names_are_escaped(operator: Browser) -> None:
+    build = make_running_job().build
+    assert build is not None
+    for number in range(2):
+        build.pk, build.git_branch = None, f"<b>{number}"
+        build._state.adding = True  # noqa: SLF001
+        build.save()
+    text = search(operator, build.commit).content.decode()
+    assert "&lt;b&gt;1@" in text
+    assert "<b>1@" not in text
+
+
+def test_the_number_of_queries_is_bounded(operator: Browser) -> None:
+    for term in ("123456789012345678", "1234", "a" * 22, "a" * MAX_CHARACTERS):
+        with CaptureQueriesContext(connection) as captured:
+            search(operator, term)
+        assert len(captured) <= len(LOOKUPS)
+
+
+def test_each_lookup_uses_an_index() -> None:
+    make_event()
+    terms = {"pk": "1", "commit__startswith": "0"}
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    for lookup in LOOKUPS:
+        if lookup.model is Build:
+            continue
+        (field,) = lookup.condition("x" * 50)
+        condition = lookup.condition(terms.get(field, "x" * 50))
+        with CaptureQueriesContext(connection) as captured:
+            list(lookup.model._default_manager.filter(**condition)[:1])  # noqa: SLF001
+        plans = [plan_of(query["sql"]) for query in captured]
+        assert set(chain.from_iterable(plan.scanned for plan in plans)) == set(), lookup
+        assert all(plan.indexes for plan in plans), lookup
+
+
+def test_every_page_of_the_admin_has_the_search(operator: Browser) -> None:
+    for page in ("/admin/", "/admin/jobs/job/", "/admin/search/", f"/admin/jobs/job/{make_job().pk}/change/"):
+        assert 'action="/admin/search/"' in operator.get(page).content.decode(), page
+
+
+def test_deliveries_are_found_by_number(operator: Browser) -> None:
+    make_event()
+    delivery = Delivery.objects.get()
+    assert page_of(delivery) in found_by(operator, delivery.pk)
