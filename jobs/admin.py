@@ -21,7 +21,7 @@ from simservice.admin import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
 from simservice.ids import first_id_of
 
 MAX_SELECTED = 200
-STATE_FIELDS = [
+STATE_FIELDS = (
     "account",
     "client",
     "api_key",
@@ -34,8 +34,8 @@ STATE_FIELDS = [
     "lease_expires_at",
     "queue_deadline_at",
     "updated_at",
-]
-REQUEST_FIELDS = [
+)
+REQUEST_FIELDS = (
     "priority",
     "channel",
     "git_branch",
@@ -51,8 +51,8 @@ REQUEST_FIELDS = [
     "other_characters",
     "given_title",
     "trace_parent",
-]
-LIMIT_FIELDS = [
+)
+LIMIT_FIELDS = (
     "max_credits",
     "ceiling_credits",
     "ceiling_runtime_seconds",
@@ -61,8 +61,8 @@ LIMIT_FIELDS = [
     "vcpus",
     "parallel_slots",
     "retention_days",
-]
-OUTCOME_FIELDS = [
+)
+OUTCOME_FIELDS = (
     "credits_consumed",
     "fee_credits",
     "sim_duration_ms",
@@ -75,7 +75,7 @@ OUTCOME_FIELDS = [
     "completed_at",
     "cancel_requested_at",
     "cleared_at",
-]
+)
 
 
 class ErrorCodeFilter(admin.SimpleListFilter):

@@ -79,7 +79,7 @@ def announce() -> None:
 class Backlog(NamedTuple):
     """How many events are due, and how long the oldest of them has been due."""
 
-    count: int
+    size: int
     age: timedelta
 
 

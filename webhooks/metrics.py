@@ -30,13 +30,17 @@ def gauges() -> list[GaugeMetricFamily]:
     """Return all gauges of deliveries. Three queries."""
     backlog = events.backlog()
     return [
-        gauge("webhooks_due", "Events whose next attempt is due.", backlog.count),
+        gauge("webhooks_due", "Events whose next attempt is due.", backlog.size),
         gauge(
             "webhooks_oldest_due_seconds",
             "How long the oldest due event has been due.",
             backlog.age.total_seconds(),
         ),
-        gauge("webhooks_failing_endpoints", "Enabled endpoints whose last delivery failed.", endpoints.failing().count()),
+        gauge(
+            "webhooks_failing_endpoints",
+            "Enabled endpoints whose last delivery failed.",
+            endpoints.failing().count(),
+        ),
         _attempts(),
     ]
 

@@ -51,7 +51,21 @@ def by(field: str) -> Callable[[str], dict[str, Any]]:
 
 
 NUMBER, TOKEN = r"[0-9]{1,18}", rf"[A-Za-z0-9_-]{{{TOKEN_CHARACTERS}}}"
-NUMBERED = (Job, Grant, Account, Client, ApiKey, Entry, Event, Delivery, AuditEvent, User, Membership, Invitation, Export)
+NUMBERED = (
+    Job,
+    Grant,
+    Account,
+    Client,
+    ApiKey,
+    Entry,
+    Event,
+    Delivery,
+    AuditEvent,
+    User,
+    Membership,
+    Invitation,
+    Export,
+)
 # Each condition is supported by an index, except that on the few builds.
 LOOKUPS = (
     *(Lookup(NUMBER, model, by("pk")) for model in NUMBERED),
@@ -74,7 +88,9 @@ LOOKUPS = (
 
 def matches_of(term: str, *, request: HttpRequest) -> list[Match]:
     """Return the objects with an identifier that the user may view. At most one query for each lookup."""
-    found = [match for lookup in LOOKUPS if re.fullmatch(lookup.pattern, term) for match in _run(lookup, term, request)]
+    found = [
+        match for lookup in LOOKUPS if re.fullmatch(lookup.pattern, term) for match in _run(lookup, term, request)
+    ]
     return list(dict.fromkeys(found))
 
 

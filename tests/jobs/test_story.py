@@ -127,7 +127,7 @@ def test_each_source_is_read_by_an_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     with CaptureQueriesContext(connection) as captured:
-        story.story_of(job, may_view=lambda model: True)
+        story.story_of(job, may_view=lambda _: True)
     plans = [plan_of(query["sql"]) for query in captured if "_" in query["sql"] and "SELECT" in query["sql"]]
     indexes = set(chain.from_iterable(plan.indexes for plan in plans))
     assert {"entry_by_job", "audit_by_job", "event_by_job"} <= indexes
@@ -177,7 +177,7 @@ def test_the_number_of_queries_does_not_depend_on_the_records() -> None:
     job, counts = make_full_job(), []
     for _ in range(2):
         with CaptureQueriesContext(connection) as captured:
-            story.story_of(Job.objects.select_related("client", "api_key").get(pk=job.pk), may_view=lambda model: True)
+            story.story_of(Job.objects.select_related("client", "api_key").get(pk=job.pk), may_view=lambda _: True)
         counts.append(len(captured))
         for number in range(1, 6):
             run = Run.objects.filter(job=job).latest("pk")
@@ -189,13 +189,22 @@ def test_the_number_of_queries_does_not_depend_on_the_records() -> None:
 def test_another_jobs_records_are_not_told() -> None:
     job = make_full_job()
     before = texts_of(job)
-    lifecycle.finish(make_running_job(account=make_account()), lifecycle.Outcome(status=Status.COMPLETED, summary={}))
+    lifecycle.finish(
+        make_running_job(account=make_account()), lifecycle.Outcome(status=Status.COMPLETED, summary={})
+    )
     assert texts_of(job) == before
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0.00 s"), (0.127, "0.13 s"), (59.94, "59.9 s"), (200, "3:20 min"), (7500, "2:05 h"), (3_600_000, "1,000:00 h")],
+    [
+        (0, "0.00 s"),
+        (0.127, "0.13 s"),
+        (59.94, "59.9 s"),
+        (200, "3:20 min"),
+        (7500, "2:05 h"),
+        (3_600_000, "1,000:00 h"),
+    ],
 )
 def test_durations_have_fitting_units(seconds: float, text: str) -> None:
     assert elapsed(timedelta(seconds=seconds)) == text

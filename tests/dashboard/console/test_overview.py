@@ -183,7 +183,7 @@ def test_no_query_reads_a_large_table_as_a_whole(operator: Browser) -> None:
         cursor.execute("SET LOCAL enable_seqscan = off")
     plans = [plan_of(sql) for sql in queries_of(operator) if sql.startswith("SELECT")]
     scanned = set(chain.from_iterable(plan.scanned for plan in plans))
-    assert scanned <= {Build._meta.db_table}  # noqa: SLF001
+    assert scanned <= {Build._meta.db_table}
     indexes = set(chain.from_iterable(plan.indexes for plan in plans))
     assert {"job_held", "job_with_error", "endpoint_failing", "event_waiting"} <= indexes
 

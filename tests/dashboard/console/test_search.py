@@ -19,17 +19,25 @@ from clients.models import AuditEvent
 from dashboard.console.search import LOOKUPS, MAX_CHARACTERS
 from jobs.models import Artifact, Build, Run
 from tests.dashboard.console.conftest import Staff
-from tests.factories import make_account, make_invitation, make_job, make_key, make_member, make_running_job
+from tests.factories import (
+    BuildFactory,
+    make_account,
+    make_invitation,
+    make_job,
+    make_key,
+    make_member,
+    make_running_job,
+)
 from tests.jobs.plans import plan_of
 from tests.webhooks.helpers import make_event_in
 from webhooks.models import Delivery, Event
 
 pytestmark = pytest.mark.django_db
-TOKEN = "abcdefghijklmnopqrst_-"  # noqa: S105 - not a password
+TOKEN = "abcdefghijklmnopqrst_-"
 
 
 def page_of(found: Model) -> str:
-    options = found._meta  # noqa: SLF001
+    options = found._meta
     return reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[found.pk])
 
 
@@ -74,8 +82,8 @@ SEARCHES: dict[str, Callable[[], tuple[object, Model]]] = {
     "run": lambda: (lambda job: (Run.objects.get(job=job).pk, job))(make_running_job()),
     "artifact": lambda: (lambda artifact: (artifact.pk, artifact.job))(make_artifact()),
     "artifact's token": lambda: (lambda artifact: (TOKEN, artifact.job))(make_artifact()),
-    "build": lambda: (lambda build: (str(build.pk).upper(), build))(make_running_job().build),
-    "commit": lambda: (lambda build: (build.commit[:12], build))(make_running_job().build),
+    "build": lambda: (lambda build: (str(build.pk).upper(), build))(BuildFactory.create()),
+    "commit": lambda: (lambda build: (build.commit[:12], build))(BuildFactory.create()),
     "event": lambda: (lambda event: (event.name, event))(make_event()),
     "delivery": lambda: (lambda event: (event.deliveries.get().name, event.deliveries.get()))(make_event()),
     "key": lambda: (lambda key: (key[1], key[0]))(make_key()),
@@ -110,7 +118,8 @@ def test_several_objects_are_listed_with_their_types(operator: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    "term", ["", " ", "0", "nothing here", "x\0y", "9" * 18, "9" * 400, "\u0661" * 4, "%", "sk_", "é", "' OR 1=1 --", "\n"]
+    "term",
+    ["", " ", "0", "nothing here", "x\0y", "9" * 18, "9" * 400, "\u0661" * 4, "%", "sk_", "é", "' OR 1=1 --", "\n"],
 )
 def test_other_terms_find_nothing(term: str, operator: Browser) -> None:
     make_job()
@@ -154,13 +163,8 @@ def test_a_key_is_neither_shown_nor_logged(operator: Browser, caplog: pytest.Log
 
 
 def test_names_are_escaped(operator: Browser) -> None:
-    build = make_running_job().build
-    assert build is not None
-    for number in range(2):
-        build.pk, build.git_branch = None, f"<b>{number}"
-        build._state.adding = True  # noqa: SLF001
-        build.save()
-    text = search(operator, build.commit).content.decode()
+    builds = [BuildFactory.create(git_branch=f"<b>{number}", commit="a" * 40) for number in range(2)]
+    text = search(operator, builds[0].commit).content.decode()
     assert "&lt;b&gt;1@" in text
     assert "<b>1@" not in text
 
@@ -183,7 +187,7 @@ def test_each_lookup_uses_an_index() -> None:
         (field,) = lookup.condition("x" * 50)
         condition = lookup.condition(terms.get(field, "x" * 50))
         with CaptureQueriesContext(connection) as captured:
-            list(lookup.model._default_manager.filter(**condition)[:1])  # noqa: SLF001
+            list(lookup.model._default_manager.filter(**condition)[:1])
         plans = [plan_of(query["sql"]) for query in captured]
         assert set(chain.from_iterable(plan.scanned for plan in plans)) == set(), lookup
         assert all(plan.indexes for plan in plans), lookup
