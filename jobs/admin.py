@@ -22,18 +22,11 @@ from simservice.ids import first_id_of
 
 MAX_SELECTED = 200
 STATE_FIELDS = (
-    "account",
-    "client",
-    "api_key",
-    "status",
-    "error_code",
+    ("account", "client", "api_key"),
+    ("status", "error_code", "build"),
     "status_reason",
-    "build",
-    "attempt",
-    "worker",
-    "lease_expires_at",
-    "queue_deadline_at",
-    "updated_at",
+    ("attempt", "worker", "lease_expires_at"),
+    ("created_at", "queue_deadline_at", "updated_at"),
 )
 REQUEST_FIELDS = (
     "priority",
@@ -70,7 +63,6 @@ OUTCOME_FIELDS = (
     "percent",
     "simulator_exit_code",
     "missing_artifacts",
-    "created_at",
     "started_at",
     "completed_at",
     "cancel_requested_at",

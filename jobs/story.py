@@ -1,5 +1,6 @@
 """The story of a job: everything that is recorded about it, in order of time, for the admin."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -52,7 +53,7 @@ def story_of(job: Job, *, may_view: Callable[[type[Model]], bool]) -> Story:
         if may_view(rows.model):
             latest = list(rows.order_by("-pk")[: MAX_OF_A_KIND + 1])
             is_shortened |= len(latest) > MAX_OF_A_KIND
-            moments += [moment for row in reversed(latest[:MAX_OF_A_KIND]) for moment in moments_of(row)]
+            moments += moments_of(latest[MAX_OF_A_KIND - 1 :: -1])
     moments.sort(key=lambda moment: moment.at)
     gaps = [after.at - before.at for before, after in pairwise(moments)]
     return Story([*map(Step, moments, [timedelta(), *gaps])], is_shortened)
@@ -68,20 +69,55 @@ def _of_job(job: Job) -> Iterator[Moment]:
         yield Moment(job.cleared_at, "job", "Files and profile removed at the end of the retention period")
 
 
-def _of_change(change: JobEvent) -> Iterator[Moment]:
-    reason = f" ({change.reason})" if change.reason else ""
-    yield Moment(change.at, "status", f"{labels.event(change)}{reason}")
+def _of_changes(changes: list[JobEvent]) -> Iterator[Moment]:
+    """Yield the changes of the status, except the submission, which the job itself records."""
+    for change in changes:
+        reason = f" ({change.reason})" if change.reason else ""
+        if change.from_status:
+            yield Moment(change.at, "status", f"{labels.event(change)}{reason}")
 
 
-def _of_audit(event: AuditEvent) -> Iterator[Moment]:
-    yield Moment(event.at, "audit", f"{event.action.removeprefix('job.').capitalize()} by {event.actor}", event)
+def _of_audit(events: list[AuditEvent]) -> Iterator[Moment]:
+    for event in events:
+        change = event.action.removeprefix("job.").capitalize()
+        yield Moment(event.at, "audit", f"{change} by {event.actor}", event)
+
+
+def _of_runs(runs: list[Run]) -> Iterator[Moment]:
+    """Yield each run; of several successful ones of a stage, only the first start and the last end."""
+    stages = defaultdict[tuple[int, int], list[Run]](list)
+    for run in runs:
+        if run.exit_code == "0" and not run.stopped_for:
+            stages[run.attempt, run.stage].append(run)
+    for run in runs:
+        together = stages.get((run.attempt, run.stage), [])
+        if len(together) < 2 or run not in together:
+            yield from _of_run(run)
+        elif run is together[0]:
+            yield from _of_successful(together)
 
 
 def _of_run(run: Run) -> Iterator[Moment]:
-    name = f"Simulator of attempt {run.attempt}, stage {run.stage}, shard {run.shard}, try {run.try_number}"
-    yield Moment(run.started_at, "run", f"{name} started on {run.build}, slot {run.seat}", run.build)
+    name = f"{_stage_of(run)}, shard {run.shard}, try {run.try_number}"
+    yield Moment(run.started_at, "run", f"{name}: simulator started on {run.build}, slot {run.seat}", run.build)
     if run.ended_at:
-        yield Moment(run.ended_at, "run", f"{name} ended: {', '.join(_end_of(run))}")
+        yield Moment(run.ended_at, "run", f"{name}: simulator ended, {', '.join(_end_of(run))}")
+
+
+def _of_successful(runs: list[Run]) -> Iterator[Moment]:
+    """Yield the first start and the last end of the successful runs of a stage."""
+    name, first = _stage_of(runs[0]), min(runs, key=lambda run: run.started_at)
+    text = f"{name}: first of {len(runs)} simulators started on {first.build}"
+    yield Moment(first.started_at, "run", f"{text}, slots used: {len({run.seat for run in runs})}", first.build)
+    seconds = sum(run.wall_ms or 0 for run in runs) / 1000
+    memory = max(run.peak_memory_bytes or 0 for run in runs) / 2**20
+    end = max(run.ended_at for run in runs if run.ended_at)
+    text = f"{name}: last of {len(runs)} simulators ended, all successful, {seconds:,.1f} s in total"
+    yield Moment(end, "run", f"{text}, at most {memory:,.0f} MiB")
+
+
+def _stage_of(run: Run) -> str:
+    return f"Attempt {run.attempt}, stage {run.stage}"
 
 
 def _end_of(run: Run) -> Iterator[str]:
@@ -94,36 +130,42 @@ def _end_of(run: Run) -> Iterator[str]:
         yield f"without {', '.join(lacking)}"
 
 
-def _of_artifact(artifact: Artifact) -> Iterator[Moment]:
-    """Yield an artifact without its token, which would allow downloads."""
-    stage = f" of stage {artifact.stage}" if artifact.stage else ""
-    name = labels.ARTIFACTS[Artifact.Kind(artifact.kind)]
-    yield Moment(artifact.created_at, "file", f"{name}{stage} stored, {artifact.bytes:,} bytes")
+def _of_artifacts(artifacts: list[Artifact]) -> Iterator[Moment]:
+    """Yield artifacts without their tokens, which would allow downloads."""
+    for artifact in artifacts:
+        stage = f" of stage {artifact.stage}" if artifact.stage else ""
+        name = labels.ARTIFACTS[Artifact.Kind(artifact.kind)]
+        yield Moment(artifact.created_at, "file", f"{name}{stage} stored, {artifact.bytes:,} bytes")
 
 
-def _of_entry(entry: Entry) -> Iterator[Moment]:
-    reason = f" ({entry.reason})" if entry.reason else ""
-    yield Moment(entry.at, "credits", f"{entry.credits:,} credits, {entry.source} → {entry.target}{reason}", entry)
+def _of_entries(entries: list[Entry]) -> Iterator[Moment]:
+    for entry in entries:
+        reason = f" ({entry.reason})" if entry.reason else ""
+        text = f"{entry.credits:,} credits, {entry.source} → {entry.target}{reason}"
+        yield Moment(entry.at, "credits", text, entry)
 
 
-def _of_event(event: Event) -> Iterator[Moment]:
-    state = f"{event.state} ({event.failure})" if event.failure else event.state
-    yield Moment(event.created_at, "webhook", f"Webhook event created, now {state}", event)
+def _of_events(events: list[Event]) -> Iterator[Moment]:
+    for event in events:
+        state = f"{event.state} ({event.failure})" if event.failure else event.state
+        yield Moment(event.created_at, "webhook", f"Webhook event created, now {state}", event)
 
 
-def _of_delivery(delivery: Delivery) -> Iterator[Moment]:
-    answer = f"status {delivery.status}" if delivery.status else delivery.problem or "no response yet"
-    duration = f" in {delivery.duration_ms:,} ms" if delivery.duration_ms is not None else ""
-    yield Moment(delivery.started_at, "webhook", f"Delivery {delivery.outcome}: {answer}{duration}", delivery)
+def _of_deliveries(deliveries: list[Delivery]) -> Iterator[Moment]:
+    for delivery in deliveries:
+        answer = f"status {delivery.status}" if delivery.status else delivery.problem or "no response yet"
+        duration = f" in {delivery.duration_ms:,} ms" if delivery.duration_ms is not None else ""
+        text = f"Delivery {delivery.outcome}: {answer}{duration}"
+        yield Moment(delivery.started_at, "webhook", text, delivery)
 
 
 # How the records of a job are found, and which moments they contain
-SOURCES: tuple[tuple[Callable[[Job], QuerySet[Any]], Callable[[Any], Iterator[Moment]]], ...] = (
-    (lambda job: Entry.objects.filter(job_id=job.pk), _of_entry),
+SOURCES: tuple[tuple[Callable[[Job], QuerySet[Any]], Callable[[list[Any]], Iterator[Moment]]], ...] = (
+    (lambda job: Entry.objects.filter(job_id=job.pk), _of_entries),
     (lambda job: AuditEvent.objects.filter(action__startswith="job.", target_id=job.pk), _of_audit),
-    (lambda job: JobEvent.objects.filter(job=job), _of_change),
-    (lambda job: Run.objects.filter(job=job).select_related("build"), _of_run),
-    (lambda job: Artifact.objects.filter(job=job), _of_artifact),
-    (lambda job: Event.objects.filter(job_id=job.pk).defer("body"), _of_event),
-    (lambda job: Delivery.objects.filter(event__job_id=job.pk).defer("excerpt"), _of_delivery),
+    (lambda job: JobEvent.objects.filter(job=job), _of_changes),
+    (lambda job: Run.objects.filter(job=job).select_related("build"), _of_runs),
+    (lambda job: Artifact.objects.filter(job=job), _of_artifacts),
+    (lambda job: Event.objects.filter(job_id=job.pk).defer("body"), _of_events),
+    (lambda job: Delivery.objects.filter(event__job_id=job.pk).defer("excerpt"), _of_deliveries),
 )

@@ -1,6 +1,5 @@
 """Live overview of the service: queue, workers, builds, errors and webhooks."""
 
-from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -28,15 +27,11 @@ RECENT = timedelta(hours=1)
 MAX_ROWS = 10
 
 
-class Node(NamedTuple):
-    """A simulation machine: its slots, its claimed jobs and shards, and the protections that its sandbox lacks.
+class Worker(NamedTuple):
+    """A live simulation worker: how many jobs it runs at once, and the protections that its sandbox lacks."""
 
-    Without a heartbeat, it has no slots: its jobs return to the queue when their leases expire.
-    """
-
-    host: str
+    name: str
     slots: int
-    jobs: int
     lacking: list[str]
 
 
@@ -57,26 +52,20 @@ def _queue() -> dict[str, Any]:
     return {
         "lanes": lanes_of(snapshot) if snapshot else [],
         "oldest_wait": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
-        "nodes": _nodes(),
+        "workers": _workers(),
+        "claimed": claimed.count(),
         "stalled": claimed.filter(lifecycle.LEASE_EXPIRED).count(),
         "unannounced": announcements.unannounced().count(),
     }
 
 
-def _nodes() -> list[Node] | None:
-    """Return the simulation machines, those with problems first; None if Redis does not respond."""
-    workers = best_effort(worker_heartbeats.simulation_workers, default=None)
-    if workers is None:
+def _workers() -> list[Worker] | None:
+    """Return the live simulation workers, the weakest sandbox first; None if Redis does not respond."""
+    found = best_effort(worker_heartbeats.simulation_workers, default=None)
+    if found is None:
         return None
-    names = Job.objects.filter(status__in=CLAIMED).values_list("worker", flat=True)
-    jobs = Counter(name.partition(":")[0] for name in names)
-    slots, lacking = Counter[str](), {}
-    for worker in workers:
-        host = worker.name.removeprefix(worker_heartbeats.SIMULATION)
-        slots[host] += worker.slots
-        lacking[host] = layers.missing(worker.layers)
-    nodes = [Node(host, slots[host], jobs[host], lacking.get(host, [])) for host in {*slots, *jobs}]
-    return sorted(nodes, key=lambda node: (bool(node.slots), not node.lacking, node.host))
+    workers = [Worker(each.name, each.slots, layers.missing(each.layers)) for each in found]
+    return sorted(workers, key=lambda worker: (-len(worker.lacking), worker.name))
 
 
 def _errors() -> dict[str, Any]:

@@ -100,6 +100,8 @@ class SiteData:
         yield View("invitation", self.follow_invitation)
         yield View("person-remove", self.remove)
         yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
+        yield from (at(name, path) for name, path in CONSOLE.items())
+        yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/")
 
     def comparisons(self) -> Iterator[View]:
         """Yield the pages that compare jobs: chosen ones, refused ones, and those of share links."""
@@ -192,6 +194,7 @@ PAGES = {
     "audit-none": "/audit?by=0",
 }
 ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "/admin/webhooks/event/"}
+CONSOLE = {"admin-overview": "/admin/overview/", "admin-search": "/admin/search/"}
 
 
 def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:

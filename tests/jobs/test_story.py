@@ -66,7 +66,7 @@ def test_the_story_contains_every_kind_of_record() -> None:
         "Submitted by",
         "→ held",
         "Claimed by a worker",
-        "try 1 started on",
+        "try 1: simulator started on",
         "JSON report stored, 1,234 bytes",
         "Renamed by Robin",
         "Webhook event created, now waiting",
@@ -96,8 +96,27 @@ def test_the_end_of_a_simulator_tells_what_it_used_and_lacked() -> None:
     job = make_full_job()
     end = {"ended_at": job.created_at, "wall_ms": 1540, "exit_code": "0", "peak_memory_bytes": 3 * 2**20}
     Run.objects.filter(job=job).update(**end, sandbox_layers=["bubblewrap", "own_uid", "rlimits", "seccomp"])
-    (told,) = [text for text in texts_of(job, Run) if " ended: " in text]
-    assert told.endswith(" ended: exit status 0 after 1.5 s, 3 MiB, without network namespace")
+    (told,) = [text for text in texts_of(job, Run) if "simulator ended" in text]
+    assert told.endswith(": simulator ended, exit status 0 after 1.5 s, 3 MiB, without network namespace")
+
+
+def test_successful_runs_of_a_stage_are_told_together() -> None:
+    job = make_full_job()
+    run = Run.objects.get(job=job)
+    start, minute = run.started_at, timedelta(minutes=1)
+    for shard, code in enumerate(("0", "0", "1", "0")):
+        run.pk, run.shard, run.seat, run.exit_code, run.wall_ms = None, shard, shard % 2, code, 1500
+        run.try_number, run.peak_memory_bytes = 2, shard * 2**20
+        run.started_at, run.ended_at = start + shard * minute, start + (shard + 5) * minute
+        run.save()
+    Run.objects.filter(job=job, try_number=1).delete()
+    steps = [step.moment for step in read(job, Run).steps if step.moment.kind == "run"]
+    assert [(moment.at - start) // minute for moment in steps] == [0, 2, 7, 8]
+    first, failed, _, last = [moment.text for moment in steps]
+    assert first.startswith("Attempt 1, stage 1: first of 3 simulators started on ")
+    assert first.endswith(", slots used: 2")
+    assert "shard 2, try 2: simulator started" in failed
+    assert last.endswith(": last of 3 simulators ended, all successful, 4.5 s in total, at most 3 MiB")
 
 
 def test_operators_are_named() -> None:
@@ -160,8 +179,8 @@ def test_the_page_links_to_the_objects() -> None:
 def test_the_page_respects_permissions() -> None:
     job = make_full_job()
     shown = page_of(job, "view_job", "view_run")
-    assert "try 1 started on" in shown
-    assert "<td><bdi>Simulator of attempt 1" in shown, "without a link to its build"
+    assert "try 1: simulator started on" in shown
+    assert "<td><bdi>Attempt 1, stage 1" in shown, "without a link to its build"
     assert "→ held" not in shown
     assert "Webhook event" not in shown
 
