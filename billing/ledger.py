@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from django.db import transaction
-from django.db.models import Exists, F, FilteredRelation, OuterRef, Q
-from django.db.models.functions import Now
+from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, Sum
+from django.db.models.functions import Coalesce, Now
 
 from billing import extension, holds, settlement
 from billing.clock import database_time, month_of
@@ -84,6 +84,16 @@ def balances(account: Account) -> Balances:
     return Balances(purchased=purchased or 0, reserved=reserved or 0, grants=grants)
 
 
+def available_of(accounts: Iterable[Account]) -> dict[int, int]:
+    """Return how many credits new holds can take, by the accounts' ids. One query."""
+    ids = [account.pk for account in accounts]
+    found = Account.objects.filter(pk__in=ids).annotate(
+        open=FilteredRelation("grants", condition=spendable("grants__")),
+        available=Coalesce("balance__purchased", 0) + Sum("open__remaining", default=0),
+    )
+    return dict(found.values_list("pk", "available"))
+
+
 def available(account: Account) -> int:
     """Return how many credits a new hold can take. One query."""
     return balances(account).available
@@ -125,7 +135,7 @@ def grant_allowances(limit: int) -> int:
 @transaction.atomic
 def purchase(account: Account, amount: int, *, reason: str) -> None:
     """Add purchased credits, which never expire. Raises InvalidCreditChange."""
-    _require_amount(amount)
+    require_amount(amount)
     _require_reason(reason)
     balance = _lock(account)
     _post(balance, [_entry(balance, Portion(grant=None, credits=amount), source=Pocket.OUTSIDE, reason=reason)])
@@ -138,7 +148,7 @@ def correct(account: Account, amount: int, *, reason: str) -> None:
     Added credits count as purchased. Removed credits come from purchased credits first, then from grants in reverse
     spending order. Raises InsufficientCredits or InvalidCreditChange.
     """
-    _require_amount(-amount if amount < 0 else amount)
+    require_amount(-amount if amount < 0 else amount)
     _require_reason(reason)
     balance = _lock(account)
     if amount > 0:
@@ -154,7 +164,7 @@ def hold(account: Account, amount: int, *, job_id: int, least: int | None = None
 
     `least` defaults to `amount`. Raises InsufficientCredits or InvalidCreditChange.
     """
-    _require_amount(amount)
+    require_amount(amount)
     required = amount if least is None else least
     request = {"account_id": account.pk, "job_id": job_id, "wanted": amount, "required": required}
     ((available_now, is_held),) = run(holds.LOCK, holds.HOLD, values=request)
@@ -167,7 +177,7 @@ def extend(job_id: int, amount: int) -> None:
 
     Raises InsufficientCredits, HoldError or InvalidCreditChange.
     """
-    _require_amount(amount)
+    require_amount(amount)
     rows = run(settlement.LOCK, extension.EXTEND, values={"job_id": job_id, "amount": amount})
     if not rows:
         raise hold_error(job_id)
@@ -282,7 +292,7 @@ def _book_grant(
     allowance_month: date | None = None,
 ) -> Grant:
     """Create a grant for a locked account and book its credits. Raises InvalidCreditChange."""
-    _require_amount(amount)
+    require_amount(amount)
     _require_note(note)
     now = database_time()
     if expires_at is not None and expires_at <= now:
@@ -302,7 +312,7 @@ def _book_grant(
     return created
 
 
-def _require_amount(amount: int) -> None:
+def require_amount(amount: int) -> None:
     """Raise InvalidCreditChange unless `amount` is an integer from 1 to MAX_AMOUNT."""
     if isinstance(amount, bool) or not isinstance(amount, int):
         raise InvalidCreditChange("The number of credits must be an integer.")

@@ -1,6 +1,7 @@
 """Admin pages for accounts, clients, keys, users and the audit log. Keys are created on the dashboard."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -11,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
@@ -23,6 +24,7 @@ from clients.accounts import open_account
 from clients.audit import Action
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
+from simservice.admin_actions import MAX_SELECTED, Effect, preview
 
 
 class CorrectionForm(forms.Form):
@@ -31,11 +33,26 @@ class CorrectionForm(forms.Form):
     credits = forms.IntegerField()
     note = forms.CharField(max_length=ledger.MAX_REASON_CHARACTERS)
 
+    def clean_credits(self) -> int:
+        amount: int = self.cleaned_data["credits"]
+        try:
+            ledger.require_amount(self.size_of(amount))
+        except InvalidCreditChange as error:
+            raise forms.ValidationError(str(error), code="range") from error
+        return amount
+
+    def size_of(self, amount: int) -> int:
+        """Return the number of credits that are added or removed."""
+        return abs(amount)
+
 
 class GrantForm(CorrectionForm):
     """Form for granting credits."""
 
     reason = forms.TypedChoiceField(choices=GrantReason, coerce=GrantReason)
+
+    def size_of(self, amount: int) -> int:
+        return amount
 
 
 class CreditsActionForm(ActionForm):
@@ -65,33 +82,68 @@ class CreditsActions(admin.ModelAdmin):
         return f"{available}, {balances.reserved:,} reserved"
 
     @admin.action(description="Grant credits to selected accounts", permissions=["book"])
-    def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
-        self._book(request, queryset, accounts.grant_credits, GrantForm(request.POST))
+    def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        form = GrantForm(request.POST)
+        return self._book(request, queryset, accounts.grant_credits, form, action="grant_credits")
 
     @admin.action(description="Adjust credits of selected accounts", permissions=["book"])
-    def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> None:
-        self._book(request, queryset, accounts.correct_credits, CorrectionForm(request.POST))
+    def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        form = CorrectionForm(request.POST)
+        return self._book(request, queryset, accounts.correct_credits, form, action="correct_credits")
 
     def _book(
-        self, request: HttpRequest, chosen: QuerySet[Account], change: Callable[..., object], form: CorrectionForm
-    ) -> None:
-        """Call `change` with the operator's input for each account and show the results."""
+        self,
+        request: HttpRequest,
+        chosen: QuerySet[Account],
+        change: Callable[..., object],
+        form: CorrectionForm,
+        *,
+        action: str,
+    ) -> HttpResponse | None:
+        """Show what the operator's input does to the accounts, or what is wrong with it."""
         if not form.is_valid():
-            limit = ledger.MAX_REASON_CHARACTERS
-            message = f"Enter a whole number of credits and a note of at most {limit} characters."
-            reason = " Choose a reason." if "reason" in form.errors else ""
-            self.message_user(request, message + reason, messages.ERROR)
-            return
-        fields = dict(form.cleaned_data)
-        amount, note = fields.pop("credits"), fields["note"]
+            self.message_user(request, _problem_of(form), messages.ERROR)
+            return None
+        available = ledger.available_of(chosen[: MAX_SELECTED + 1])
+        effect_of = partial(effect_of_booking, form.cleaned_data["credits"], available)
+        run = partial(self.book_each, request, change, form.cleaned_data)
+        return preview(
+            self, request, chosen, action=action, effect_of=effect_of, run=run, fields=list(form.base_fields)
+        )
+
+    def book_each(
+        self, request: HttpRequest, change: Callable[..., object], fields: dict[str, Any], chosen: list[Account]
+    ) -> None:
+        """Call `change` for each account and show the results."""
+        amount, note = fields["credits"], fields["note"]
         for account in chosen:
             try:
-                change(account, amount, **fields, by=audit.operator(request))
+                change(account, amount, **_without_credits(fields), by=audit.operator(request))
             except (InvalidCreditChange, InsufficientCredits) as error:
                 self.message_user(request, f"{account}: {error}", messages.ERROR)
             else:
                 self.log_change(request, account, f"{amount} credits: {note}")
                 self.message_user(request, f"{account}: balance changed by {amount:,} credits.")
+
+
+def _problem_of(form: CorrectionForm) -> str:
+    """Return what an operator has to correct in an invalid form."""
+    if form.has_error("credits", code="range"):
+        return str(form.errors["credits"][0])
+    message = f"Enter a whole number of credits and a note of at most {ledger.MAX_REASON_CHARACTERS} characters."
+    return f"{message} Choose a reason." if "reason" in form.errors else message
+
+
+def _without_credits(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "credits"}
+
+
+def effect_of_booking(amount: int, available: dict[int, int], account: Account) -> Effect:
+    """Return what a grant or a correction does to an account, given the available credits by account."""
+    before = available.get(account.pk, 0)
+    if before + amount < 0:
+        return Effect(f"only {before:,} credits are available.", happens=False)
+    return Effect(f"{amount:+,} credits: {before:,} → {before + amount:,} available.")
 
 
 class MembershipInline(ReadOnlyMixin, admin.TabularInline):
@@ -180,8 +232,12 @@ class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
             keys.expire(obj, obj.expires_at, by=audit.operator(request))
 
     @admin.action(description="Revoke selected keys", permissions=["change"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
-        chosen = [key for key in queryset if key.revoked_at is None]
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
+        run = partial(self.revoke_each, request)
+        return preview(self, request, queryset, action="revoke", effect_of=effect_of_revoking, run=run)
+
+    def revoke_each(self, request: HttpRequest, chosen: list[ApiKey]) -> None:
+        """Revoke keys, log them and show a message."""
         for key in chosen:
             keys.revoke(key, by=audit.operator(request))
             self.log_change(request, key, "Revoked")
@@ -192,6 +248,13 @@ class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
         return False
+
+
+def effect_of_revoking(key: ApiKey) -> Effect:
+    """Return what revoking does to a key, loaded with its client and account."""
+    if key.revoked_at is not None:
+        return Effect("it was already revoked.", happens=False)
+    return Effect(f"Requests of {key.client} with this key are refused from now on. This cannot be undone.")
 
 
 @admin.register(Membership)

@@ -14,13 +14,13 @@ from clients import audit
 from clients.audit import Actor
 from jobs import cancellation, operator_actions, story
 from jobs.builds import registry
-from jobs.enums import ErrorCode, MoveResult
+from jobs.enums import WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Build, Job
 from simservice.admin import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
+from simservice.admin_actions import Effect, counted, preview
 from simservice.ids import first_id_of
 
-MAX_SELECTED = 200
 STATE_FIELDS = (
     ("account", "client", "api_key"),
     ("status", "error_code", "build"),
@@ -144,59 +144,73 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         return request.user.has_perm("jobs.change_job")
 
     @admin.action(description="Cancel selected jobs", permissions=["operate"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        def cancel(job: Job, *, by: Actor) -> MoveResult:
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        def cancel(job: Job, *, by: Actor) -> bool:
             try:
                 cancellation.cancel(job, by=by)
             except JobAlreadyEnded:
-                return MoveResult.TAKEN
-            return MoveResult.DONE
+                return False
+            return True
 
-        self.each(request, queryset, cancel, done="cancelled", skipped="they had already ended")
+        run = partial(self.each, request, cancel, done="cancelled", skipped="they had already ended")
+        return preview(self, request, queryset, action="cancel", effect_of=effect_of_cancelling, run=run)
 
     @admin.action(
         description="Requeue selected jobs (take running jobs from their workers)", permissions=["operate"]
     )
-    def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(
-            request, queryset, operator_actions.requeue, done="requeued", skipped="no worker was running them"
-        )
+    def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        skipped = "no worker was running them"
+        run = partial(self.each, request, operator_actions.requeue, done="requeued", skipped=skipped)
+        return preview(self, request, queryset, action="requeue", effect_of=effect_of_requeueing, run=run)
 
     @admin.action(
         description="Release selected jobs (end them as interrupted, without billing)", permissions=["operate"]
     )
-    def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> None:
-        self.each(
-            request,
-            queryset,
-            operator_actions.release,
-            done="released",
-            skipped="they had ended or changed",
-        )
+    def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
+        skipped = "they had ended or changed"
+        run = partial(self.each, request, operator_actions.release, done="released", skipped=skipped)
+        return preview(self, request, queryset, action="release", effect_of=effect_of_releasing, run=run)
 
     def each(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Job],
-        action: Callable[..., MoveResult],
-        *,
-        done: str,
-        skipped: str,
+        self, request: HttpRequest, action: Callable[..., object], jobs: list[Job], *, done: str, skipped: str
     ) -> None:
-        """Run an action on each selected job, log the jobs it changed and show a message."""
-        selected = list(queryset[: MAX_SELECTED + 1])
-        if len(selected) > MAX_SELECTED:
-            self.message_user(request, f"Select at most {MAX_SELECTED} jobs at a time.", messages.ERROR)
-            return
+        """Run an action on each job, log the jobs it changed and show a message."""
         unchanged, by = [], audit.operator(request)
-        for job in selected:
+        for job in jobs:
             if action(job, by=by):
                 self.log_change(request, job, done.capitalize())
             else:
                 unchanged.append(str(job))
-        self.message_user(request, f"{_counted(len(selected) - len(unchanged), 'job')} {done}.")
+        self.message_user(request, f"{counted(len(jobs) - len(unchanged), self)} {done}.")
         if unchanged:
             self.message_user(request, f"Skipped because {skipped}: {', '.join(unchanged)}.", messages.WARNING)
+
+
+def effect_of_cancelling(job: Job) -> Effect:
+    """Return what cancelling does to a job."""
+    if job.is_terminal:
+        return Effect("it has ended.", happens=False)
+    if job.cancel_requested_at is not None:
+        return Effect("its cancellation was already requested.", happens=False)
+    if job.status in WAITING:
+        return Effect("It is waiting: it ends at once and is not billed.")
+    return Effect("A worker has it: the simulation stops, and the time used is billed.")
+
+
+def effect_of_requeueing(job: Job) -> Effect:
+    """Return what requeueing does to a job."""
+    if not operator_actions.may_requeue(job):
+        return Effect("it is waiting." if job.is_waiting else "it has ended.", happens=False)
+    if job.cancel_requested_at is not None:
+        return Effect("Its cancellation was requested: it is cancelled and not billed.")
+    return Effect(f"Attempt {job.attempt} stops, and the job returns to its place in the queue.")
+
+
+def effect_of_releasing(job: Job) -> Effect:
+    """Return what releasing does to a job."""
+    if not operator_actions.may_release(job):
+        return Effect("it has ended.", happens=False)
+    return Effect("It fails with the code execution_interrupted and is not billed.")
 
 
 class AvailabilityFilter(admin.SimpleListFilter):
@@ -235,37 +249,57 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
         return request.user.has_perm("jobs.change_build")
 
     @admin.action(description="Withdraw selected builds (no further jobs run on them)", permissions=["operate"])
-    def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
-        self.each(request, queryset, registry.withdraw, done="withdrawn")
+    def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> HttpResponse | None:
+        run = partial(self.each, request, registry.withdraw, done="withdrawn")
+        return preview(self, request, queryset, action="withdraw", effect_of=effect_of_withdrawing, run=run)
 
     @admin.action(description="Restore selected builds (broken builds are tested first)", permissions=["operate"])
-    def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> None:
+    def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> HttpResponse | None:
+        run = partial(self.restore_working, request)
+        return preview(self, request, queryset, action="restore", effect_of=effect_of_restoring, run=run)
+
+    def restore_working(self, request: HttpRequest, builds: list[Build]) -> None:
+        """Restore builds, except broken ones that still do not work."""
         # It starts simulators, and no other request needs the code for that.
         from jobs.builds import registration
 
-        for build in queryset.filter(registry.BROKEN):
+        working = []
+        for build in builds:
             try:
-                registration.require_as_registered(build)
+                if build.broken_reason:
+                    registration.require_as_registered(build)
             except registration.UnusableBuild as error:
                 self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
-                queryset = queryset.exclude(pk=build.pk)
-        self.each(request, queryset, registry.restore, done="restored")
+            else:
+                working.append(build)
+        self.each(request, registry.restore, working, done="restored")
 
     def each(
         self,
         request: HttpRequest,
-        selected: QuerySet[Build],
         action: Callable[[QuerySet[Build]], int],
+        builds: list[Build],
         *,
         done: str,
     ) -> None:
-        """Run an action on each selected build, log the builds it changed and show a message."""
-        changed = [build for build in selected if action(Build.objects.filter(pk=build.pk))]
+        """Run an action on each build, log the builds it changed and show a message."""
+        changed = [build for build in builds if action(Build.objects.filter(pk=build.pk))]
         for build in changed:
             self.log_change(request, build, done.capitalize())
-        self.message_user(request, f"{_counted(len(changed), 'build')} {done}.")
+        self.message_user(request, f"{counted(len(changed), self)} {done}.")
 
 
-def _counted(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def effect_of_withdrawing(build: Build) -> Effect:
+    """Return what withdrawing does to a build."""
+    if build.withdrawn_at is not None:
+        return Effect("it was already withdrawn.", happens=False)
+    return Effect("No further jobs run on it. Running ones continue.")
+
+
+def effect_of_restoring(build: Build) -> Effect:
+    """Return what restoring does to a build."""
+    if build.withdrawn_at is None:
+        return Effect("it is available.", happens=False)
+    if build.broken_reason:
+        return Effect("It is tested, and available again if it works.")
+    return Effect("It is available again.")

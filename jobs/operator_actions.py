@@ -20,6 +20,16 @@ RELEASED = Outcome(
 )
 
 
+def may_requeue(job: Job) -> bool:
+    """Return whether a worker has the job."""
+    return job.status in CLAIMED
+
+
+def may_release(job: Job) -> bool:
+    """Return whether the job has not ended."""
+    return job.status in ACTIVE
+
+
 def requeue(job: Job, *, by: Actor) -> MoveResult:
     """Return a claimed job to its place in the queue. GUARD_FAILED if no worker has it.
 
@@ -27,7 +37,7 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
     job is cancelled instead.
     """
     current = Job.objects.get(pk=job.pk)
-    if current.status not in CLAIMED:
+    if not may_requeue(current):
         return MoveResult.GUARD_FAILED
     with transaction.atomic():
         result = lifecycle.requeue(current, reason=REQUEUED)
@@ -39,7 +49,7 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
 def release(job: Job, *, by: Actor) -> MoveResult:
     """End an unfinished job as interrupted, and release its reserved credits. GUARD_FAILED if it has ended."""
     current = Job.objects.get(pk=job.pk)
-    if current.status not in ACTIVE:
+    if not may_release(current):
         return MoveResult.GUARD_FAILED
     # Read Redis before the transaction, so that a slow Redis does not prolong it.
     outcome = replace(RELEASED, percent=last_percent(current))

@@ -72,7 +72,7 @@ def undo(account: Account, *, by: Actor) -> bool:
         deletion = AccountDeletion.objects.filter(pk=account.pk).first()
         if deletion is None:
             return False
-        if deletion.due_at <= timezone.now():
+        if deletion.has_started:
             raise DeletionStarted
         Account.objects.filter(pk=account.pk).update(suspended_at=deletion.suspended_before)
         deletion.delete()

@@ -1,15 +1,18 @@
 """Admin pages of exports and of deletions of accounts."""
 
+from functools import partial
+
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from clients import audit
 from privacy import accounts
 from privacy.errors import DeletionStarted
 from privacy.models import AccountDeletion, Export
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
+from simservice.admin_actions import Effect, preview
 
 
 @admin.register(Export)
@@ -54,8 +57,13 @@ class AccountDeletionAdmin(LargeTableMixin, admin.ModelAdmin):
         return False
 
     @admin.action(description="Undo selected deletions", permissions=["add"])
-    def undo(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> None:
-        for deletion in queryset:
+    def undo(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> HttpResponse | None:
+        run = partial(self.undo_each, request)
+        return preview(self, request, queryset, action="undo", effect_of=effect_of_undoing, run=run)
+
+    def undo_each(self, request: HttpRequest, deletions: list[AccountDeletion]) -> None:
+        """Undo deletions and show a message for each."""
+        for deletion in deletions:
             try:
                 accounts.undo(deletion.account, by=audit.operator(request))
             except DeletionStarted:
@@ -64,7 +72,26 @@ class AccountDeletionAdmin(LargeTableMixin, admin.ModelAdmin):
                 self.message_user(request, f"{deletion.account}: the deletion was undone.")
 
     @admin.action(description="End the grace period of selected deletions now", permissions=["add"])
-    def finish_now(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> None:
-        for deletion in queryset:
+    def finish_now(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> HttpResponse | None:
+        run = partial(self.finish_each, request)
+        return preview(self, request, queryset, action="finish_now", effect_of=effect_of_finishing, run=run)
+
+    def finish_each(self, request: HttpRequest, deletions: list[AccountDeletion]) -> None:
+        """End the grace periods of deletions and show a message for each."""
+        for deletion in deletions:
             accounts.finish_now(deletion.account)
             self.message_user(request, f"{deletion.account}: the data is being deleted.")
+
+
+def effect_of_undoing(deletion: AccountDeletion) -> Effect:
+    """Return what undoing a deletion does."""
+    if deletion.has_started:
+        return Effect("the grace period has ended.", happens=False)
+    return Effect("The account can be used again. Revoked keys and disabled webhooks stay as they are.")
+
+
+def effect_of_finishing(deletion: AccountDeletion) -> Effect:
+    """Return what ending the grace period of a deletion does."""
+    if deletion.has_started:
+        return Effect("the grace period has ended.", happens=False)
+    return Effect("The data of the account is deleted now. This cannot be undone.")

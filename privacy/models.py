@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from billing.models import Account
 from simservice.ids import new_token
@@ -72,4 +73,9 @@ class AccountDeletion(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"deletion of account {self.account_id}"
+        return f"deletion of account {self.account}"
+
+    @property
+    def has_started(self) -> bool:
+        """Return whether the grace period has ended, so that it cannot be undone."""
+        return self.due_at <= timezone.now()

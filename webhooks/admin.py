@@ -1,16 +1,16 @@
 """Admin pages for webhook endpoints, events and deliveries: read-only, with an action to resend events."""
 
+from functools import partial
+
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
+from simservice.admin_actions import Effect, counted, preview
 from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.redelivery import Redelivery, redeliver
-
-# The action handles one event after another while the operator waits.
-MAX_SELECTED = 100
 
 
 @admin.register(Endpoint)
@@ -47,15 +47,17 @@ class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
         return request.user.has_perm("webhooks.change_event")
 
     @admin.action(description="Resend selected events (with the same event IDs)", permissions=["operate"])
-    def redeliver(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:
-        selected = list(queryset.select_related("client")[: MAX_SELECTED + 1])
-        if len(selected) > MAX_SELECTED:
-            self.message_user(request, f"Select at most {MAX_SELECTED} events at a time.", messages.ERROR)
-            return
-        resent = [event for event in selected if self._redeliver_one(request, event) is Redelivery.SCHEDULED]
+    def redeliver(self, request: HttpRequest, queryset: QuerySet[Event]) -> HttpResponse | None:
+        events = queryset.select_related("client__webhook", "client__account").defer("body")
+        run = partial(self.redeliver_each, request)
+        return preview(self, request, events, action="redeliver", effect_of=effect_of_resending, run=run)
+
+    def redeliver_each(self, request: HttpRequest, events: list[Event]) -> None:
+        """Resend events, log them and show a message."""
+        resent = [event for event in events if self._redeliver_one(request, event) is Redelivery.SCHEDULED]
         for event in resent:
             self.log_change(request, event, "Resent")
-        self.message_user(request, f"{len(resent)} event{'' if len(resent) == 1 else 's'} queued.", messages.INFO)
+        self.message_user(request, f"{counted(len(resent), self)} queued.", messages.INFO)
 
     def _redeliver_one(self, request: HttpRequest, event: Event) -> Redelivery | None:
         """Resend an event. Return None, with a message to the operator, if its endpoint is not enabled."""
@@ -64,6 +66,18 @@ class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
         except EndpointError as error:
             self.message_user(request, f"{event}: {error}", messages.ERROR)
             return None
+
+
+def effect_of_resending(event: Event) -> Effect:
+    """Return what resending does to an event, loaded with its client and endpoint."""
+    endpoint = getattr(event.client, "webhook", None)
+    if endpoint is None or not endpoint.is_enabled:
+        return Effect("its client has no enabled webhook.", happens=False)
+    if event.state == Event.State.SENDING:
+        return Effect("it is being sent.", happens=False)
+    if event.state == Event.State.WAITING:
+        return Effect("It is sent now, with a new retry schedule.")
+    return Effect(f"It was {event.state}: it is sent again, under its own ID.")
 
 
 @admin.register(Delivery)

@@ -10,6 +10,7 @@ from django.test import Client as HttpClient
 
 from billing import ledger
 from billing.models import Account, Entry, GrantReason
+from tests import admin_actions
 from tests.billing.ledger_state import state
 from tests.factories import make_account
 
@@ -26,10 +27,7 @@ def operator() -> HttpClient:
 
 def act(operator: HttpClient, action: str, *accounts: Account, **fields: Any) -> list[str]:
     """Run an admin action on accounts and return its messages."""
-    selected = [account.pk for account in accounts]
-    response = operator.post(ACCOUNTS, {"action": action, "_selected_action": selected, **fields})
-    assert response.status_code == 302
-    return [str(message) for message in get_messages(response.wsgi_request)]
+    return admin_actions.act(operator, ACCOUNTS, action, [account.pk for account in accounts], **fields)
 
 
 def test_an_operator_grants_credits_with_a_note(operator: HttpClient) -> None:
@@ -67,6 +65,10 @@ def test_an_operator_corrects_credits_with_a_note(operator: HttpClient) -> None:
     assert Entry.objects.get(target="outside").reason == "Paid twice"
 
 
+def messages_of(response: Any) -> str:
+    return " ".join(map(str, get_messages(response.wsgi_request)))
+
+
 @pytest.mark.parametrize(
     ("action", "fields", "message"),
     [
@@ -76,7 +78,7 @@ def test_an_operator_corrects_credits_with_a_note(operator: HttpClient) -> None:
         ("grant_credits", {"credits": 1.5, "reason": "grant_beta", "note": "x"}, "whole number of credits"),
         ("grant_credits", {"credits": 5, "reason": "grant_beta", "note": "x" * 201}, "at most 200"),
         ("grant_credits", {"reason": "grant_beta", "note": "x"}, "whole number of credits"),
-        ("correct_credits", {"credits": -101, "note": "x"}, "Only 100 credits"),
+        ("correct_credits", {"credits": -101, "note": "x"}, "only 100 credits"),
         ("correct_credits", {"credits": 0, "note": "x"}, "must be from 1"),
     ],
     ids=str,
@@ -85,7 +87,8 @@ def test_an_invalid_change_shows_an_error_and_changes_nothing(
     operator: HttpClient, action: str, fields: dict[str, Any], message: str
 ) -> None:
     account = make_account(credits=100)
-    (shown,) = act(operator, action, account, **fields)
+    page = admin_actions.choose(operator, ACCOUNTS, action, [account.pk], **fields)
+    shown = page.content.decode() if page.status_code == 200 else messages_of(page)
     assert message in shown
     assert state(account) == (100, 0, [])
 

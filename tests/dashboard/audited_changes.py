@@ -10,6 +10,7 @@ from clients import form_tokens
 from clients.accounts import default_client
 from clients.audit import SYSTEM, Action
 from clients.models import Membership
+from tests import admin_actions
 from tests.dashboard.browsing import browser_of
 from tests.factories import (
     PlanFactory,
@@ -91,8 +92,7 @@ class OperatorBrowser:
         self.http.force_login(User.objects.create_superuser("alice"))
 
     def act(self, path: str, action: str, pk: int, **fields: Any) -> None:
-        sent = {"action": action, "_selected_action": [pk], **fields}
-        assert self.http.post(f"/admin/{path}/", sent).status_code == 302
+        assert admin_actions.act(self.http, f"/admin/{path}/", action, [pk], **fields)
 
     def change(self, path: str, **fields: Any) -> None:
         empty_forms = {f"memberships-{form}_FORMS": "0" for form in ("TOTAL", "INITIAL")}

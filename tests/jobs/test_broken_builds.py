@@ -20,6 +20,7 @@ from jobs.execution.multistage import Stage
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
 from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from tests.admin_actions import act
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of
@@ -263,10 +264,9 @@ def operator() -> HttpClient:
 
 def restore(operator: HttpClient, build: Build) -> str:
     """Restore a build in the admin; return the resulting page."""
-    data = {"action": "restore", "_selected_action": [str(build.pk)]}
-    page = operator.post("/admin/jobs/build/", data, follow=True)
+    act(operator, "/admin/jobs/build/", "restore", [build.pk])
     build.refresh_from_db()
-    return page.content.decode()
+    return operator.get("/admin/jobs/build/").content.decode()
 
 
 def test_operators_see_why_a_build_is_broken(tmp_path: Path, operator: HttpClient) -> None:

@@ -13,6 +13,7 @@ from jobs.builds import registry
 from jobs.enums import Channel, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job
+from tests.admin_actions import act
 from tests.factories import BuildFactory, make_job, make_running_job
 from tests.jobs.simulators import build_of
 
@@ -118,7 +119,7 @@ def test_operators_can_withdraw_and_restore_builds() -> None:
     http.force_login(User.objects.create_superuser("operator"))
     build = BuildFactory.create()
     for action, available in (("withdraw", False), ("restore", True)):
-        http.post("/admin/jobs/build/", {"action": action, "_selected_action": [str(build.pk)]})
+        act(http, "/admin/jobs/build/", action, [build.pk])
         build.refresh_from_db()
         assert (build.withdrawn_at is None) is available
 

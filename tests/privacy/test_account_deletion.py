@@ -18,6 +18,7 @@ from jobs.models import Job
 from privacy import accounts, exports, tasks
 from privacy.errors import DeletionStarted
 from privacy.models import AccountDeletion, Export
+from tests.admin_actions import act
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.signing_in import PASSWORD, confirm_identity, log_in
@@ -284,10 +285,9 @@ def test_an_operator_deletes_in_the_admin(owner: Membership, admin_client: Any) 
     deletion = AccountDeletion.objects.get()
     assert deletion.requested_by.startswith("Operator")
     assert not ApiKey.objects.filter(client__account=owner.account, revoked_at=None).exists()
-    chosen = {"_selected_action": [deletion.pk]}
-    admin_client.post(page, {"action": "finish_now", **chosen})
-    admin_client.post(page, {"action": "undo", **chosen})
+    act(admin_client, page, "finish_now", [deletion.pk])
+    act(admin_client, page, "undo", [deletion.pk])
     assert AccountDeletion.objects.get().due_at <= timezone.now()
     AccountDeletion.objects.update(due_at=timezone.now() + timedelta(days=1))
-    admin_client.post(page, {"action": "undo", **chosen})
+    act(admin_client, page, "undo", [deletion.pk])
     assert not AccountDeletion.objects.exists()

@@ -12,12 +12,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from clients.models import Client
+from tests.admin_actions import act, choose
 from tests.webhooks.helpers import make_event_in, write_events
 from tests.webhooks.receivers import Receiver
 from webhooks import tasks
 from webhooks.models import Delivery, Endpoint, Event
 
 pytestmark = pytest.mark.django_db
+EVENTS = "/admin/webhooks/event/"
 
 
 @pytest.fixture
@@ -45,9 +47,7 @@ def test_the_admin_shows_everything_except_secrets(model: type[Model], operator:
 def test_operators_can_resend_events(operator: Browser, configured: tuple[Client, str], receiver: Receiver) -> None:
     write_events(configured[0], 2)
     tasks.deliver()
-    form = {"action": "redeliver", "_selected_action": list(Event.objects.values_list("pk", flat=True))}
-    response = operator.post(reverse("admin:webhooks_event_changelist"), form, follow=True)
-    assert "2 events queued." in response.content.decode()
+    assert act(operator, EVENTS, "redeliver", Event.objects.values_list("pk", flat=True)) == ["2 events queued."]
     tasks.deliver()
     assert len(receiver.received) == 4
     assert len(set(receiver.events())) == 2
@@ -56,9 +56,8 @@ def test_operators_can_resend_events(operator: Browser, configured: tuple[Client
 def test_operators_see_why_an_event_cannot_be_resent(operator: Browser) -> None:
     event = make_event_in("failed", days_ago=0)
     Endpoint.objects.update(disabled_at=Now(), disabled_for="owner", secret="")
-    form = {"action": "redeliver", "_selected_action": [event.pk]}
-    response = operator.post(reverse("admin:webhooks_event_changelist"), form, follow=True)
-    assert "The client has no enabled webhook." in response.content.decode()
+    page = choose(operator, EVENTS, "redeliver", [event.pk]).content.decode()
+    assert "Skipped: its client has no enabled webhook." in page
 
 
 def test_resending_needs_a_permission_and_is_logged(operator: Browser) -> None:
@@ -68,9 +67,8 @@ def test_resending_needs_a_permission_and_is_logged(operator: Browser) -> None:
     user = get_user_model().objects.create_user("helper", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename="view_event"))
     helper.force_login(user)
-    form = {"action": "redeliver", "_selected_action": [sent.pk, disabled.pk]}
     for browser, expected in ((helper, []), (operator, [("Resent", str(sent.pk))])):
-        browser.post(reverse("admin:webhooks_event_changelist"), form)
+        act(browser, EVENTS, "redeliver", [sent.pk, disabled.pk])
         assert list(LogEntry.objects.values_list("change_message", "object_id")) == expected
 
 
