@@ -1,42 +1,12 @@
-"""Admin pages for plans and the ledger. Accounts are in `clients/admin.py`, which writes the audit log."""
+"""Admin pages for the ledger.
 
-from django import forms
+Accounts are in `clients/admin.py`, which writes the audit log, and plans in `jobs/plan_admin.py`.
+"""
+
 from django.contrib import admin
 
-from billing.models import MAX_PARALLEL_SLOTS, Entry, Grant, Hold, Plan
+from billing.models import Entry, Grant, Hold
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
-
-
-class PlanForm(forms.ModelForm):
-    """The form of a plan; `PlanAdmin` adds the other fields."""
-
-    max_parallel_slots = forms.IntegerField(
-        min_value=1,
-        max_value=MAX_PARALLEL_SLOTS,
-        initial=1,
-        help_text="Simulation slots that a job with many profilesets can use at a time, up to "
-        f"{MAX_PARALLEL_SLOTS}. A change affects new jobs only. With several simulation machines, a value above 1 "
-        "requires shared artifact storage.",
-    )
-
-    class Meta:
-        help_texts = {
-            "retention_days": "Days for which files of new jobs are kept. Empty: the setting RETENTION_DAYS.",
-            "max_stored_bytes": "Bytes of artifacts at which new jobs are refused. Empty: no limit.",
-        }
-
-
-@admin.register(Plan)
-class PlanAdmin(admin.ModelAdmin):
-    form = PlanForm
-    list_display = [
-        "name",
-        "credits_per_second",
-        "max_active_jobs",
-        "max_credits_per_job",
-        "max_parallel_slots",
-        "monthly_credits",
-    ]
 
 
 @admin.register(Grant)

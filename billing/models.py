@@ -1,8 +1,10 @@
 """Plans, accounts and the ledger of credits, which only `billing/ledger.py` writes."""
 
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -47,6 +49,19 @@ class GrantReason(models.TextChoices):
 def title_of_grant(reason: str, note: str) -> str:
     """Return the display name of a grant: the operator's note, or the label of the reason."""
     return note or GrantReason(reason).label
+
+
+# Without them, no job could run.
+POSITIVE_LIMITS = (
+    "credits_per_second",
+    "vcpu_per_job",
+    "max_credits_per_job",
+    "max_queue_seconds",
+    "default_queue_seconds",
+    "submissions_per_minute",
+    "submission_bytes_per_minute",
+    "reads_per_minute",
+)
 
 
 class Plan(models.Model):
@@ -103,6 +118,28 @@ class Plan(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Raise ValidationError with every problem of the prices and limits, by field."""
+        if problems := dict(self._problems()):
+            raise ValidationError(problems)
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """Yield fields and what is wrong with them. A field that is no number yet is skipped."""
+        limits = {name: getattr(self, name) or 0 for name in POSITIVE_LIMITS}
+        yield from ((name, "Enter a number above 0.") for name, value in limits.items() if value < 1)
+        if 0 < limits["max_credits_per_job"] < limits["credits_per_second"]:
+            yield "max_credits_per_job", "This does not pay for a second: enter at least the credits per second."
+        if (self.default_queue_seconds or 0) > (self.max_queue_seconds or 0):
+            yield "default_queue_seconds", "Enter at most the longest queue timeout."
+        for name, least, most in (
+            ("max_parallel_slots", 1, MAX_PARALLEL_SLOTS),
+            ("retention_days", 1, MAX_RETENTION_DAYS),
+            ("monthly_credits", 0, MAX_AMOUNT),
+        ):
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                yield name, f"Enter a number from {least:,} to {most:,}."
 
     @property
     def max_runtime_seconds(self) -> int:

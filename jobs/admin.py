@@ -13,6 +13,7 @@ from django.utils import timezone
 from clients import audit
 from clients.audit import Actor
 from jobs import cancellation, operator_actions, story
+from jobs import plan_admin as plan_admin
 from jobs.builds import registry
 from jobs.enums import WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded

@@ -39,25 +39,6 @@ def test_an_operator_grants_credits_with_a_note(operator: HttpClient) -> None:
     assert LogEntry.objects.get(object_id=str(first.pk)).change_message == "70 credits: Sorry"
 
 
-def fields_of(form: Any) -> dict[str, Any]:
-    """Return the fields of a form as a browser sends them."""
-    values = {name: form[name].value() for name in form.fields}
-    return {name: "" if value is None else value for name, value in values.items()}
-
-
-@pytest.mark.parametrize(("slots", "is_valid"), [(0, False), (1, True), (256, True), (257, False)])
-def test_a_plan_has_from_1_to_256_slots_for_a_job(operator: HttpClient, slots: int, is_valid: bool) -> None:  # noqa: FBT001
-    plan = make_account(max_parallel_slots=5).plan
-    page = f"/admin/billing/plan/{plan.pk}/change/"
-    form = operator.get(page).context["adminform"].form
-    assert "a job with many profilesets" in form.fields["max_parallel_slots"].help_text
-    fields = fields_of(form)
-    response = operator.post(page, fields | {"max_parallel_slots": slots})
-    assert (response.status_code == 302) == is_valid
-    plan.refresh_from_db()
-    assert plan.max_parallel_slots == (slots if is_valid else 5)
-
-
 def test_an_operator_corrects_credits_with_a_note(operator: HttpClient) -> None:
     account = make_account(credits=100)
     act(operator, "correct_credits", account, credits=-30, note="Paid twice")
@@ -117,14 +98,3 @@ def test_the_account_page_shows_credits_and_can_suspend(operator: HttpClient) ->
     assert saved.status_code == 302
     account.refresh_from_db()
     assert account.suspended_at is not None
-
-
-def test_an_operator_limits_retention_and_storage(operator: HttpClient) -> None:
-    plan = make_account().plan
-    page = f"/admin/billing/plan/{plan.pk}/change/"
-    form = operator.get(page).context["adminform"].form
-    fields = fields_of(form)
-    assert operator.post(page, fields | {"retention_days": 0}).status_code == 200
-    assert operator.post(page, fields | {"retention_days": 7, "max_stored_bytes": 10**9}).status_code == 302
-    plan.refresh_from_db()
-    assert (plan.retention_days, plan.max_stored_bytes) == (7, 10**9)
