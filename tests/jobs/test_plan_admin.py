@@ -90,7 +90,7 @@ def test_a_plan_can_have_from_1_to_256_slots_for_a_job(operator: Browser, slots:
     assert stored(plan).max_parallel_slots == slots
 
 
-INVALID = {
+INVALID: dict[str, list[Any]] = {
     "credits_per_second": [0, -1, "", "x", 2**31],
     "vcpu_per_job": [0, 32768],
     "max_active_jobs": [-1, 2**31],
