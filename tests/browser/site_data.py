@@ -102,6 +102,22 @@ class SiteData:
         yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
         yield from (at(name, path) for name, path in CONSOLE.items())
         yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/")
+        yield View("admin-action", self.choose_action)
+        yield View("admin-plan", self.change_plan)
+
+    def choose_action(self, visitor: Visitor) -> None:
+        """Choose to cancel all jobs in the admin, without confirming it."""
+        visitor.open("/admin/jobs/job/")
+        visitor.page.locator("#action-toggle").check()
+        visitor.page.locator("select[name=action]").select_option("cancel")
+        visitor.press("Go")
+
+    def change_plan(self, visitor: Visitor) -> None:
+        """Change a plan in the admin, without confirming it."""
+        visitor.open("/admin/billing/plan/")
+        visitor.page.locator("th.field-name a").first.click()
+        visitor.fill(credits_per_second="40", max_active_jobs="0")
+        visitor.press("Save")
 
     def comparisons(self) -> Iterator[View]:
         """Yield the pages that compare jobs: chosen ones, refused ones, and those of share links."""
