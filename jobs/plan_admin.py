@@ -73,12 +73,12 @@ def digest_of(values: object) -> str:
     return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 
-def accounts_above(plan: Plan) -> dict[str, int]:
-    """Return how many of the plan's accounts exceed its limits now, by the name of the limit. Two queries."""
+def accounts_at_limits(plan: Plan) -> dict[str, int]:
+    """Return how many of the plan's accounts have reached its limits now, by the name of the limit. Two queries."""
     active = Job.objects.filter(status__in=ACTIVE, account__plan=plan).values("account")
     stored = StoredBytes.objects.filter(account__plan=plan)
     return {
-        "max_active_jobs": active.annotate(jobs=Count("pk")).filter(jobs__gt=plan.max_active_jobs).count(),
+        "max_active_jobs": active.annotate(jobs=Count("pk")).filter(jobs__gte=plan.max_active_jobs).count(),
         "max_stored_bytes": stored.filter(bytes__gte=plan.max_stored_bytes).count()
         if plan.max_stored_bytes is not None
         else 0,
@@ -157,7 +157,7 @@ class PlanAdmin(admin.ModelAdmin):
         self, request: HttpRequest, form: PlanForm, changes: list[Change], *, digest: str
     ) -> TemplateResponse:
         """Return the preview of a form's changes. Three queries."""
-        above = accounts_above(form.instance)
+        reached = accounts_at_limits(form.instance)
         context = {
             **self.admin_site.each_context(request),
             "title": "Check the changes",
@@ -165,7 +165,9 @@ class PlanAdmin(admin.ModelAdmin):
             "opts": self.opts,
             "changes": changes,
             "accounts": Account.objects.filter(plan=form.instance).count(),
-            "above": [(form.fields[name].label, above[name]) for name in form.changed_data if above.get(name)],
+            "reached": [
+                (form.fields[name].label, reached[name]) for name in form.changed_data if reached.get(name)
+            ],
             "hidden": [*_sent(request.POST), (CONFIRMED, digest)],
         }
         return TemplateResponse(request, "admin/plan_preview.html", context)

@@ -147,14 +147,14 @@ def test_an_unchanged_form_is_saved_without_a_preview(operator: Browser, plan: P
     assert operator.post(page_of(plan), opened(operator, page_of(plan))).status_code == 302
 
 
-def test_accounts_above_a_lower_limit_are_counted(operator: Browser, plan: Plan) -> None:
+def test_accounts_that_have_reached_a_lower_limit_are_counted(operator: Browser, plan: Plan) -> None:
     busy = Account.objects.get(plan=plan)
     for _ in range(3):
         make_job(default_client(busy))
     StoredBytes.objects.create(account=busy, bytes=500)
     StoredBytes.objects.create(account=open_account("quiet", plan=plan), bytes=499)
     make_job(make_account(max_active_jobs=1).clients.get())
-    text = _preview(operator, plan, max_active_jobs=2, max_stored_bytes=500)
+    text = _preview(operator, plan, max_active_jobs=3, max_stored_bytes=500)
     assert "2 accounts have this plan." in text
     assert "<strong>Max active jobs:</strong> 1 account is at or above the new limit" in text
     assert "<strong>Max stored bytes:</strong> 1 account is at or above the new limit" in text
