@@ -58,11 +58,13 @@ class View:
     reach: Callable[[Visitor], object]
     # Django's admin pages are not checked for accessibility.
     is_ours: bool = True
+    # The selector of the only part that is ours
+    part: str = ""
 
 
-def at(name: str, path: str, *, is_ours: bool = True) -> View:
+def at(name: str, path: str, *, is_ours: bool = True, part: str = "") -> View:
     """Return a page with a fixed address."""
-    return View(name, lambda visitor: visitor.open(path), is_ours)
+    return View(name, lambda visitor: visitor.open(path), is_ours, part)
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,10 @@ class SiteData:
         yield View("invitation", self.follow_invitation)
         yield View("person-remove", self.remove)
         yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
-        yield from (at(name, path) for name, path in CONSOLE.items())
-        yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/")
-        yield View("admin-action", self.choose_action)
-        yield View("admin-plan", self.change_plan)
+        yield from (at(name, path, part="#content") for name, path in CONSOLE.items())
+        yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/", part=".story")
+        yield View("admin-action", self.choose_action, part="#content")
+        yield View("admin-plan", self.change_plan, part="#content")
 
     def choose_action(self, visitor: Visitor) -> None:
         """Choose to cancel all jobs in the admin, without confirming it."""
