@@ -43,6 +43,7 @@ def _start_services(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("ARTIFACTS_")]:
         del os.environ[name]
     os.environ["DATA_DIR"] = str(folder / "files")
+    os.environ["STACK_TEMPLATE"] = str(folder / "stack")
     try:
         if not os.environ.get("DATABASE_URL"):
             os.environ["DATABASE_URL"] = start_postgres(

@@ -136,7 +136,9 @@ def test_a_long_story_keeps_the_latest_records(monkeypatch: pytest.MonkeyPatch) 
     job = make_full_job()
     assert not read(job).is_shortened
     monkeypatch.setattr(story, "MAX_OF_A_KIND", 1)
-    told = read(job, JobEvent)
+    with CaptureQueriesContext(connection) as captured:
+        told = read(job, JobEvent)
+    assert captured[-1]["sql"].endswith(" LIMIT 2"), "no more than needed is read"
     assert told.is_shortened
     assert [step.moment.text for step in told.steps if step.moment.kind == "status"] == ["Completed"]
 
