@@ -148,7 +148,7 @@ def _copy_template(template: Path, data: Path) -> None:
                 shutil.rmtree(new / folder)
             new.rename(template)
     # Keeps owners: PostgreSQL does not run as root.
-    subprocess.run(["cp", "--archive", str(template), str(data)], check=True)
+    subprocess.run(["/bin/cp", "--archive", str(template), str(data)], check=True)
 
 
 def _start(data: Path, chosen: Mapping[str, str]) -> Stack:
