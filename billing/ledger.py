@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from django.db import transaction
-from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, Sum
+from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Now
 
 from billing import extension, holds, settlement
@@ -84,10 +84,9 @@ def balances(account: Account) -> Balances:
     return Balances(purchased=purchased or 0, reserved=reserved or 0, grants=grants)
 
 
-def available_of(accounts: Iterable[Account]) -> dict[int, int]:
+def available_of(accounts: QuerySet[Account]) -> dict[int, int]:
     """Return how many credits new holds can take, by the accounts' ids. One query."""
-    ids = [account.pk for account in accounts]
-    found = Account.objects.filter(pk__in=ids).annotate(
+    found = Account.objects.filter(pk__in=accounts.values("pk")).annotate(
         open=FilteredRelation("grants", condition=spendable("grants__")),
         available=Coalesce("balance__purchased", 0) + Sum("open__remaining", default=0),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
@@ -19,12 +19,16 @@ from django.utils.html import format_html
 from billing import ledger
 from billing.errors import InsufficientCredits, InvalidCreditChange
 from billing.models import Account, GrantReason
-from clients import accounts, audit, keys, members
+from clients import accounts, audit, form_tokens, keys, members
 from clients.accounts import open_account
 from clients.audit import Action
+from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
 from simservice.admin_actions import MAX_SELECTED, Effect, preview
+
+# The purpose of tokens in previews
+BOOKING = "booking"
 
 
 class CorrectionForm(forms.Form):
@@ -106,10 +110,23 @@ class CreditsActions(admin.ModelAdmin):
             return None
         available = ledger.available_of(chosen[: MAX_SELECTED + 1])
         effect_of = partial(effect_of_booking, form.cleaned_data["credits"], available)
-        run = partial(self.book_each, request, change, form.cleaned_data)
-        return preview(
-            self, request, chosen, action=action, effect_of=effect_of, run=run, fields=list(form.base_fields)
-        )
+        run = partial(self.book_once, request, change, form.cleaned_data)
+        hidden = {name: request.POST.get(name, "") for name in form.base_fields}
+        hidden["form"] = form_tokens.issue(cast(User, request.user).pk, BOOKING)
+        return preview(self, request, chosen, action=action, effect_of=effect_of, run=run, hidden=hidden)
+
+    def book_once(
+        self, request: HttpRequest, change: Callable[..., object], fields: dict[str, Any], chosen: list[Account]
+    ) -> None:
+        """Change the credits of all accounts in one transaction, once for each preview."""
+        try:
+            with transaction.atomic():
+                form_tokens.use(request.POST.get("form", ""), cast(User, request.user).pk, BOOKING)
+                self.book_each(request, change, fields, chosen)
+        except FormAlreadySent:
+            self.message_user(request, "This preview was already confirmed. The credits were changed only once.")
+        except InvalidFormToken:
+            self.message_user(request, "The preview has expired. Choose the action again.", messages.ERROR)
 
     def book_each(
         self, request: HttpRequest, change: Callable[..., object], fields: dict[str, Any], chosen: list[Account]

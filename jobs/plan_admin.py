@@ -1,7 +1,5 @@
 """The editor of plans in the admin. It is here because a preview counts the jobs and files of accounts."""
 
-import hashlib
-import json
 from typing import Any, NamedTuple
 
 from django import forms
@@ -14,9 +12,10 @@ from django.template.response import TemplateResponse
 from billing.models import MAX_PARALLEL_SLOTS, Account, Plan
 from jobs.enums import ACTIVE
 from jobs.models import Job, StoredBytes
+from simservice.admin_actions import CONFIRMED, digest_of
 
-# Fields of the form: the plan when the form was opened, and the changes that the user confirms
-OPENED, CONFIRMED = "opened", "confirmed"
+# The field with a digest of the plan when the form was opened
+OPENED = "opened"
 OVERTAKEN = "The plan has changed since you opened the form. Check every change."
 CHANGED = "The plan has changed since this page was shown. Nothing was saved. Check the changes again."
 HELP_TEXTS = {
@@ -66,11 +65,6 @@ class PlanForm(forms.ModelForm):
         """Return the changes that a valid form makes to the stored plan, in the order of its fields."""
         names = [name for name in self.changed_data if name != OPENED]
         return [Change(str(self.fields[name].label), self.initial[name], self.cleaned_data[name]) for name in names]
-
-
-def digest_of(values: object) -> str:
-    """Return a hash of values."""
-    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
 
 
 def accounts_at_limits(plan: Plan) -> dict[str, int]:
@@ -161,6 +155,7 @@ class PlanAdmin(admin.ModelAdmin):
         context = {
             **self.admin_site.each_context(request),
             "title": "Check the changes",
+            "button": "Save changes",
             "subtitle": str(form.instance),
             "opts": self.opts,
             "changes": changes,

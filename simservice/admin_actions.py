@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from django.contrib import messages
@@ -34,12 +34,12 @@ def preview(
     action: str,
     effect_of: Callable[[Row], Effect],
     run: Callable[[list[Row]], None],
-    fields: Sequence[str] = (),
+    hidden: Mapping[str, str] | None = None,
 ) -> HttpResponse | None:
     """Show what an action would do; once the user confirms that, call `run` with the objects it concerns.
 
     The page sends the ids of its objects, so that others are never affected, and a digest of the effects: if an
-    effect has changed since, the page is shown again. `fields` are further fields of the action's form, sent again.
+    effect has changed since, the page is shown again. `hidden` are further fields that the page sends.
     """
     rows = list(selected.order_by("pk")[: MAX_SELECTED + 1])
     if len(rows) > MAX_SELECTED:
@@ -47,19 +47,19 @@ def preview(
         model_admin.message_user(request, message, messages.ERROR)
         return None
     effects = [(row, effect_of(row)) for row in rows]
-    confirmed = request.POST.get(CONFIRMED)
-    if confirmed == _digest(effects):
+    digest, confirmed = digest_of([(row.pk, effect) for row, effect in effects]), request.POST.get(CONFIRMED)
+    if confirmed == digest:
         run([row for row, effect in effects if effect.happens])
         return None
     if confirmed is not None:
         model_admin.message_user(request, CHANGED, messages.WARNING)
-    return _page(model_admin, request, action=action, effects=effects, fields=fields)
+    hidden = {**(hidden or {}), "action": action, CONFIRMED: digest}
+    return _page(model_admin, request, action=action, effects=effects, hidden=hidden)
 
 
-def _digest(effects: Sequence[tuple[Model, Effect]]) -> str:
-    """Return a hash of the objects and of what happens to them."""
-    shown = [(str(row.pk), *effect) for row, effect in effects]
-    return hashlib.sha256(json.dumps(shown).encode()).hexdigest()
+def digest_of(shown: object) -> str:
+    """Return a hash of what a page shows."""
+    return hashlib.sha256(json.dumps(shown, default=str).encode()).hexdigest()
 
 
 def _page(
@@ -68,7 +68,7 @@ def _page(
     *,
     action: str,
     effects: Sequence[tuple[Model, Effect]],
-    fields: Sequence[str],
+    hidden: Mapping[str, str],
 ) -> TemplateResponse:
     """Return the preview of an action. No query."""
     description = next(label for name, label in model_admin.get_action_choices(request) if name == action)
@@ -76,17 +76,12 @@ def _page(
     context = {
         **model_admin.admin_site.each_context(request),
         "title": description.replace("selected ", ""),
-        "button": f"{description.partition('selected')[0]}{counted(concerned, model_admin)}",
+        "button": concerned and f"{description.partition('selected')[0]}{counted(concerned, model_admin)}",
         "opts": model_admin.opts,
         "effects": effects,
         "concerned": concerned,
         "skipped": len(effects) - concerned,
-        "hidden": [
-            ("action", action),
-            (CONFIRMED, _digest(effects)),
-            *((name, request.POST.get(name, "")) for name in fields),
-            *((ACTION_CHECKBOX_NAME, str(row.pk)) for row, _ in effects),
-        ],
+        "hidden": [*hidden.items(), *((ACTION_CHECKBOX_NAME, str(row.pk)) for row, _ in effects)],
     }
     return TemplateResponse(request, "admin/action_preview.html", context)
 

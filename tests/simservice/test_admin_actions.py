@@ -11,7 +11,7 @@ from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 
 from billing import ledger
-from billing.models import GrantReason
+from billing.models import Account, GrantReason
 from jobs import lifecycle
 from jobs.models import Build, Job
 from simservice import admin_actions
@@ -23,13 +23,6 @@ from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
 JOBS, BUILDS, ACCOUNTS = "/admin/jobs/job/", "/admin/jobs/build/", "/admin/billing/account/"
-
-
-@pytest.fixture
-def operator() -> Browser:
-    browser = Browser()
-    browser.force_login(User.objects.create_superuser("operator"))
-    return browser
 
 
 def ids_of(*rows: Any) -> list[object]:
@@ -99,7 +92,25 @@ def test_the_preview_shows_balances(operator: Browser) -> None:
     page = choose(operator, ACCOUNTS, "correct_credits", ids_of(rich, poor), credits=-30, note="x").content.decode()
     assert "-30 credits: 1,100 → 1,070 available." in page
     assert "Skipped: only 5 credits are available." in page
-    assert ledger.available_of([rich, poor]) == {rich.pk: 1100, poor.pk: 5}
+    assert ledger.available_of(Account.objects.all()) == {rich.pk: 1100, poor.pk: 5}
+
+
+def test_a_preview_changes_credits_only_once(operator: Browser) -> None:
+    account = make_account(credits=100)
+    page = choose(operator, ACCOUNTS, "grant_credits", [account.pk], credits=5, reason="grant_beta", note="x")
+    assert messages_of(confirm(operator, ACCOUNTS, page)) == [f"{account}: balance changed by 5 credits."]
+    act(operator, ACCOUNTS, "correct_credits", [account.pk], credits=-5, note="x")
+    *_, message = messages_of(confirm(operator, ACCOUNTS, page))
+    assert message.startswith("This preview was already confirmed.")
+    assert ledger.available(account) == 100
+
+
+def test_a_preview_of_another_operator_changes_no_credits(operator: Browser) -> None:
+    account, other = make_account(credits=100), Browser()
+    other.force_login(User.objects.create_superuser("other"))
+    page = choose(operator, ACCOUNTS, "grant_credits", [account.pk], credits=5, reason="grant_beta", note="x")
+    assert messages_of(confirm(other, ACCOUNTS, page)) == ["The preview has expired. Choose the action again."]
+    assert ledger.available(account) == 100
 
 
 def test_skipped_objects_stay_as_they_are(operator: Browser) -> None:
