@@ -101,7 +101,7 @@ def _of_run(run: Run) -> Iterator[Moment]:
     name = f"{_stage_of(run)}, shard {run.shard}, try {run.try_number}"
     yield Moment(run.started_at, "run", f"{name}: simulator started on {run.build}, slot {run.seat}", run.build)
     if run.ended_at:
-        yield Moment(run.ended_at, "run", f"{name}: simulator ended, {', '.join(_end_of(run))}")
+        yield Moment(run.ended_at, "run", f"{name}: simulator ended, {_end_of(run)}")
 
 
 def _of_successful(runs: list[Run]) -> Iterator[Moment]:
@@ -113,21 +113,24 @@ def _of_successful(runs: list[Run]) -> Iterator[Moment]:
     memory = max(run.peak_memory_bytes or 0 for run in runs) / 2**20
     end = max(run.ended_at for run in runs if run.ended_at)
     text = f"{name}: last of {len(runs)} simulators ended, all successful, {seconds:,.1f} s in total"
-    yield Moment(end, "run", f"{text}, at most {memory:,.0f} MiB")
+    yield Moment(end, "run", f"{text}, at most {memory:,.0f} MiB{_lacking(*runs)}")
 
 
 def _stage_of(run: Run) -> str:
     return f"Attempt {run.attempt}, stage {run.stage}"
 
 
-def _end_of(run: Run) -> Iterator[str]:
-    """Yield how a process ended, what it used, and the protections of the sandbox that it lacked."""
+def _end_of(run: Run) -> str:
+    """Return how a process ended, what it used, and the protections of the sandbox that it lacked."""
     duration = f" after {run.wall_ms / 1000:,.1f} s" if run.wall_ms is not None else ""
-    yield f"{labels.end_of(run)}{duration}"
-    if run.peak_memory_bytes:
-        yield f"{run.peak_memory_bytes / 2**20:,.0f} MiB"
-    if run.sandbox_layers and (lacking := layers.missing(run.sandbox_layers)):
-        yield f"without {', '.join(lacking)}"
+    memory = f", {run.peak_memory_bytes / 2**20:,.0f} MiB" if run.peak_memory_bytes else ""
+    return f"{labels.end_of(run)}{duration}{memory}{_lacking(run)}"
+
+
+def _lacking(*runs: Run) -> str:
+    """Return the protections of the sandbox that any of the processes lacked, once they have ended."""
+    lacking = {name for run in runs if run.sandbox_layers for name in layers.missing(run.sandbox_layers)}
+    return f", without {', '.join(sorted(lacking))}" if lacking else ""
 
 
 def _of_artifacts(artifacts: list[Artifact]) -> Iterator[Moment]:

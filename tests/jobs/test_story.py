@@ -107,6 +107,7 @@ def test_successful_runs_of_a_stage_are_told_together() -> None:
     for shard, code in enumerate(("0", "0", "1", "0")):
         run.pk, run.shard, run.seat, run.exit_code, run.wall_ms = None, shard, shard % 2, code, 1500
         run.try_number, run.peak_memory_bytes = 2, shard * 2**20
+        run.sandbox_layers = ["bubblewrap", "own_uid", "network_namespace", "rlimits"]
         run.started_at, run.ended_at = start + shard * minute, start + (shard + 5) * minute
         run.save()
     Run.objects.filter(job=job, try_number=1).delete()
@@ -116,7 +117,9 @@ def test_successful_runs_of_a_stage_are_told_together() -> None:
     assert first.startswith("Attempt 1, stage 1: first of 3 simulators started on ")
     assert first.endswith(", slots used: 2")
     assert "shard 2, try 2: simulator started" in failed
-    assert last.endswith(": last of 3 simulators ended, all successful, 4.5 s in total, at most 3 MiB")
+    assert last.endswith(
+        ": last of 3 simulators ended, all successful, 4.5 s in total, at most 3 MiB, without seccomp"
+    )
 
 
 def test_operators_are_named() -> None:
