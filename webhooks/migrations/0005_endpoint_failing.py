@@ -1,15 +1,8 @@
-"""Add the index of failing endpoints.
+"""Add the index of failing endpoints."""
 
-It is created concurrently. The migration is not atomic: run it again after a failure, in either direction, since it
-first drops what an earlier run may have left.
-"""
-
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 
-# A concurrent operation waits for all older transactions, such as a backup.
-WAIT = "SET lock_timeout = 0"
-WAIT_NO_LONGER = "RESET lock_timeout"
+from simservice.concurrent_indexes import concurrently
 
 
 class Migration(migrations.Migration):
@@ -18,16 +11,13 @@ class Migration(migrations.Migration):
 
     dependencies = [("webhooks", "0004_trace_parent")]
 
-    operations = [
-        migrations.RunSQL(WAIT, WAIT_NO_LONGER),
-        migrations.RunSQL("DROP INDEX CONCURRENTLY IF EXISTS endpoint_failing", migrations.RunSQL.noop),
-        AddIndexConcurrently(
-            model_name="endpoint",
-            index=models.Index(
+    operations = concurrently(
+        (
+            "endpoint",
+            models.Index(
                 condition=models.Q(("disabled_at", None), ("failing_since__isnull", False)),
                 fields=["failing_since"],
                 name="endpoint_failing",
             ),
         ),
-        migrations.RunSQL(WAIT_NO_LONGER, WAIT),
-    ]
+    )
