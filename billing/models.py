@@ -125,12 +125,11 @@ class Plan(models.Model):
             raise ValidationError(problems)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        """Yield fields and what is wrong with them. A field that is no number yet is skipped."""
-        limits = {name: getattr(self, name) or 0 for name in POSITIVE_LIMITS}
-        yield from ((name, "Enter a number above 0.") for name, value in limits.items() if value < 1)
-        if 0 < limits["max_credits_per_job"] < limits["credits_per_second"]:
+        """Yield the names of fields, each with what is wrong with its value."""
+        yield from ((name, "Enter a number above 0.") for name in POSITIVE_LIMITS if getattr(self, name) < 1)
+        if 0 < self.max_credits_per_job < self.credits_per_second:
             yield "max_credits_per_job", "This does not pay for a second: enter at least the credits per second."
-        if (self.default_queue_seconds or 0) > (self.max_queue_seconds or 0):
+        if self.default_queue_seconds > self.max_queue_seconds:
             yield "default_queue_seconds", "Enter at most the longest queue timeout."
         for name, least, most in (
             ("max_parallel_slots", 1, MAX_PARALLEL_SLOTS),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client as HttpClient
 from django.test import TransactionTestCase
@@ -101,6 +102,14 @@ def _uncounted_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
 def _admin_by_password(settings: Settings) -> None:
     """Let staff use the admin without a second factor, which `tests/simservice/test_admin_access.py` tests."""
     settings.ADMIN_REQUIRES_MFA = False
+
+
+@pytest.fixture
+def operator(db: None) -> HttpClient:
+    """The browser of an operator who may do everything."""
+    browser = HttpClient()
+    browser.force_login(User.objects.create_superuser("operator"))
+    return browser
 
 
 @pytest.fixture(scope="module")

@@ -152,8 +152,9 @@ def _copy_template(template: Path, data: Path) -> None:
 
 
 def _start(data: Path, chosen: Mapping[str, str]) -> Stack:
+    """Start a stack as `start_stack` does, without a template."""
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "SECRET_KEY", "DJANGO_SETTINGS_MODULE")
-    environment = {name: value for name, value in os.environ.items() if name not in own} | {**chosen}
+    environment = {**{name: value for name, value in os.environ.items() if name not in own}, **chosen}
     command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data), "--no-demo"]
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -39,7 +39,7 @@ class Worker(NamedTuple):
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the state of the service, as far as the user may view its parts. The page refreshes itself."""
     parts = [read() for permission, read in PARTS if request.user.has_perm(permission)]
-    context: dict[str, Any] = {"title": "Live overview", "now": timezone.now(), "recent": RECENT}
+    context: dict[str, Any] = {"title": "Live overview", "now": timezone.now()}
     for part in (admin.site.each_context(request), *parts):
         context |= part
     return render(request, "admin/console/overview.html", context)

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import User
 from django.contrib.messages import get_messages
 from django.test import Client as HttpClient
 
@@ -16,13 +15,6 @@ from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db
 ACCOUNTS = "/admin/billing/account/"
-
-
-@pytest.fixture
-def operator() -> HttpClient:
-    http = HttpClient()
-    http.force_login(User.objects.create_superuser("operator"))
-    return http
 
 
 def act(operator: HttpClient, action: str, *accounts: Account, **fields: Any) -> list[str]:

@@ -1,7 +1,6 @@
 """Accounts and their objects in the admin."""
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 
 from billing.models import Account
@@ -13,13 +12,6 @@ pytestmark = pytest.mark.django_db
 NO_ROWS = {
     f"{inline}-{field}": "0" for inline in ("clients", "memberships") for field in ("TOTAL_FORMS", "INITIAL_FORMS")
 }
-
-
-@pytest.fixture
-def operator() -> HttpClient:
-    http = HttpClient()
-    http.force_login(User.objects.create_superuser("operator"))
-    return http
 
 
 def test_a_new_account_has_a_built_in_client(operator: HttpClient) -> None:

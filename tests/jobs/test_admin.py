@@ -42,13 +42,6 @@ def staff(*permissions: str) -> HttpClient:
     return http
 
 
-@pytest.fixture
-def operator() -> HttpClient:
-    http = HttpClient()
-    http.force_login(User.objects.create_superuser("operator"))
-    return http
-
-
 def act(http: HttpClient, action: str, *rows: Any) -> list[str]:
     """Run an admin action on rows and return its message."""
     path = f"/admin/{rows[0]._meta.app_label}/{rows[0]._meta.model_name}/"

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import Settings
@@ -253,13 +252,6 @@ def test_a_withdrawn_build_is_not_marked_as_broken(tmp_path: Path) -> None:
     assert not registry.mark_broken(build, "gone")
     build.refresh_from_db()
     assert build.broken_reason == ""
-
-
-@pytest.fixture
-def operator() -> HttpClient:
-    http = HttpClient()
-    http.force_login(User.objects.create_superuser("operator"))
-    return http
 
 
 def restore(operator: HttpClient, build: Build) -> str:

@@ -23,13 +23,6 @@ PLANS = "/admin/billing/plan/"
 
 
 @pytest.fixture
-def operator() -> Browser:
-    browser = Browser()
-    browser.force_login(User.objects.create_superuser("operator"))
-    return browser
-
-
-@pytest.fixture
 def plan() -> Plan:
     return make_account().plan
 

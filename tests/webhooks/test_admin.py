@@ -22,13 +22,6 @@ pytestmark = pytest.mark.django_db
 EVENTS = "/admin/webhooks/event/"
 
 
-@pytest.fixture
-def operator() -> Browser:
-    browser = Browser()
-    browser.force_login(get_user_model().objects.create_superuser("operator"))
-    return browser
-
-
 @pytest.mark.parametrize("model", [Endpoint, Event, Delivery])
 def test_the_admin_shows_everything_except_secrets(model: type[Model], operator: Browser) -> None:
     event = make_event_in("failed", days_ago=0)

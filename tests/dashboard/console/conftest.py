@@ -10,14 +10,6 @@ Staff = Callable[..., Browser]
 
 
 @pytest.fixture
-def operator() -> Browser:
-    """Return the browser of a superuser."""
-    browser = Browser()
-    browser.force_login(User.objects.create_superuser("operator"))
-    return browser
-
-
-@pytest.fixture
 def staff() -> Staff:
     """Return a function that returns the browser of a member of staff with some permissions."""
 
