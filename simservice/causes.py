@@ -101,7 +101,7 @@ def _postgresql(error: Any) -> Cause | None:
 def _redis(error: Any) -> Cause | None:
     message = str(error)
     if message.startswith("MISCONF"):
-        return Cause("Redis cannot write to its disk.", "Free space on it, or set `save` to an empty text.")
+        return Cause("Redis cannot write to its disk.", "Free space on it, or set `save` to an empty string.")
     # redis-py removes the code from this message.
     if type(error).__name__ == "OutOfMemoryError":
         return Cause("Redis's memory is full.", "Raise `maxmemory`.")

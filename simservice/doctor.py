@@ -102,7 +102,7 @@ def _findings_of(check: Check) -> Sequence[Finding]:
     try:
         found.extend(check())
     except (DatabaseError, RedisError) as error:
-        found.append(failure_of(error, "Not checked", "First repair PostgreSQL or Redis."))
+        found.append(failure_of(error, "Not checked", "Repair PostgreSQL or Redis first."))
     except Exception as error:
         logger.exception("a check failed")
         found.append(failure(f"The check failed: {_one_line(error)}", "Report the traceback above."))
@@ -153,7 +153,7 @@ def check_schema() -> Iterator[Finding]:
     if pending := _names(contracting - applied):
         yield warning(
             f"Not applied: {pending}.",
-            "When no process of the previous version runs, run `python manage.py migrate`.",
+            "Once no process of the previous version is running, run `python manage.py migrate`.",
         )
     if halves:
         yield failure(
@@ -254,7 +254,7 @@ def _read(name: str) -> bytes:
 
 def _require(condition: bool) -> None:  # noqa: FBT001 - reads like an assertion
     if not condition:
-        raise OSError("it returned other data than was saved")
+        raise OSError("it returned different data from what was saved")
 
 
 def _storage_advice(step: str) -> str:
@@ -272,7 +272,7 @@ def check_disk() -> Iterator[Finding]:
             free = shutil.disk_usage(folder).free
             files = os.statvfs(folder)
         except OSError as error:
-            yield failure_of(error, f"{name} cannot be used", f"Make {folder} available to this user.")
+            yield failure_of(error, f"{name} cannot be used", f"Make {folder} writable for this user.")
             continue
         # File systems without a fixed number of files report none.
         if files.f_files and files.f_favail < MIN_FREE_FILES:
@@ -351,11 +351,11 @@ def _validity(name: str, begins: datetime, ends: datetime) -> Finding:
         return failure(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", "Renew it.")
     if begins > now:
         advice = "Check this machine's clock."
-        return failure(f"The certificate of {name} is valid only from {begins:%Y-%m-%d %H:%M} UTC on.", advice)
+        return failure(f"The certificate of {name} is not valid before {begins:%Y-%m-%d %H:%M} UTC.", advice)
     days = (ends - now).days
     if days < EXPIRES_SOON_DAYS:
         return warning(f"The certificate of {name} expires in {days} days.", "Renew it.")
-    return ok(f"that of {name} is valid for {days} days")
+    return ok(f"the certificate of {name} is valid for {days} days")
 
 
 CHECKS: dict[str, Check] = {

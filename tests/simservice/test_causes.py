@@ -322,7 +322,7 @@ def test_doctor_finds_every_expired_certificate(
 @pytest.mark.parametrize(
     ("valid", "expected"),
     [
-        (timedelta(days=40), Finding(Level.OK, "that of Redis is valid for 39 days")),
+        (timedelta(days=40), Finding(Level.OK, "the certificate of Redis is valid for 39 days")),
         (timedelta(days=3), Finding(Level.WARNING, "The certificate of Redis expires in 2 days.", "Renew it.")),
     ],
 )
