@@ -80,8 +80,8 @@ def test_stalled_and_unannounced_jobs_need_attention(operator: Browser) -> None:
         Job.objects.filter(pk=job.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
     Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
     text = text_of(operator)
-    assert "2 jobs</a> held by a worker that no longer responds" in text
-    assert "1 pending job</a> not announced to the workers" in text
+    assert "2 jobs</a> are held by a worker that no longer responds" in text
+    assert "1 pending job</a> has not been announced to the workers" in text
 
 
 def test_error_codes_of_the_last_hour_are_counted(operator: Browser) -> None:
