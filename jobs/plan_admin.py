@@ -19,24 +19,24 @@ OPENED = "opened"
 OVERTAKEN = "The plan has changed since you opened the form. Check every change."
 CHANGED = "The plan has changed since this page was shown. Nothing was saved. Check the changes again."
 HELP_TEXTS = {
-    "credits_per_second": "Credits for a second of simulator time.",
+    "credits_per_second": "Credits per second of simulator time.",
     "high_priority_fee_credits": "Credits for a job in the high lane, in addition to its time.",
     "monthly_credits": "Credits granted at the start of each month. They expire at its end.",
-    "max_credits_per_job": "Credits that a job can cost, without the fee.",
-    "vcpu_per_job": "Virtual CPUs of a job's simulator.",
-    "max_variants": "Profilesets and copies in a profile.",
-    "max_parallel_slots": "Simulation slots that a job with many profilesets can use at a time, up to "
-    f"{MAX_PARALLEL_SLOTS}. With several simulation machines, a value above 1 requires shared artifact storage.",
-    "allows_build_pin": "Whether a job can name the build on which it runs.",
+    "max_credits_per_job": "Maximum credits that a job can cost, not including the fee.",
+    "vcpu_per_job": "Virtual CPUs for a job's simulator.",
+    "max_variants": "Maximum number of profilesets and copies in a profile.",
+    "max_parallel_slots": "Maximum simulation slots that a job with many profilesets can use at a time, up to "
+    f"{MAX_PARALLEL_SLOTS}. With several simulation machines, more than 1 requires shared artifact storage.",
+    "allows_build_pin": "Whether a job can choose the build on which it runs.",
     "pool": "The pool of workers that the API shows. It does not change where jobs run.",
-    "max_active_jobs": "Jobs that can wait and run at a time. Further ones are refused.",
-    "max_queue_seconds": "Seconds. The longest queue timeout that a job can ask for.",
-    "default_queue_seconds": "Seconds. The queue timeout of a job that asks for none.",
-    "submissions_per_minute": "Submissions of an account in a minute.",
-    "submission_bytes_per_minute": "Bytes in an account's submissions in a minute, including refused ones.",
-    "reads_per_minute": "Other requests with an API key in a minute.",
-    "retention_days": "Days for which files of new jobs are kept. Empty: the setting RETENTION_DAYS.",
-    "max_stored_bytes": "Bytes of artifacts at which new jobs are refused. Empty: no limit.",
+    "max_active_jobs": "Maximum number of waiting and running jobs. Further submissions are refused.",
+    "max_queue_seconds": "Seconds. The longest queue timeout that a job can request.",
+    "default_queue_seconds": "Seconds. The queue timeout of a job that does not request one.",
+    "submissions_per_minute": "Maximum submissions of an account per minute.",
+    "submission_bytes_per_minute": "Maximum bytes of an account's submissions per minute, including refused ones.",
+    "reads_per_minute": "Maximum other requests with an API key per minute.",
+    "retention_days": "Days for which files of new jobs are kept. If empty, the setting RETENTION_DAYS applies.",
+    "max_stored_bytes": "Bytes of artifacts at which new jobs are refused. If empty, there is no limit.",
 }
 
 
