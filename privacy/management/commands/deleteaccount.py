@@ -13,7 +13,7 @@ from privacy.errors import DeletionStarted
 class Command(BaseCommand):
     help = (
         "Suspends an account, revokes its keys and deletes its data after a grace period of "
-        f"{accounts.GRACE.days} days. The ledger stays."
+        f"{accounts.GRACE.days} days. The ledger is kept."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
