@@ -23,7 +23,8 @@ COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "simservice"}
 # Settings that compose.yaml derives from DOMAIN and the passwords, or that its proxy and volumes need
 DERIVED = {
-    *("DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES", "BIND", "PORT", "DATA_DIR"),
+    *("DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES"),
+    *("BIND", "PORT", "DATA_DIR"),
     *("ARTIFACTS_BUCKET", "ARTIFACTS_ENDPOINT_URL", "ARTIFACTS_ACCESS_KEY_ID", "ARTIFACTS_SECRET_ACCESS_KEY"),
 }
 UNITS = sorted((DEPLOY / "systemd").iterdir())
@@ -123,6 +124,14 @@ def test_settings_in_compose_exist() -> None:
 
 def test_containers_stop_20_seconds_after_their_jobs() -> None:
     assert {service["stop_grace_period"] for service in OURS.values()} == {"${STOP_SECONDS:-20}s20000ms"}
+
+
+@pytest.mark.parametrize("name", ["deploy/.env", "deploy/prometheus/metrics-token", "env"])
+def test_files_with_secrets_are_in_no_commit_and_no_image(name: str) -> None:
+    check("git", "check-ignore", "--quiet", name)
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    matching = [rule for rule in rules if rule.lstrip("!") in ("*", name, *map(str, Path(name).parents))]
+    assert not matching[-1].startswith("!")
 
 
 def test_images_have_a_version() -> None:
