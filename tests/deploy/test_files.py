@@ -14,6 +14,8 @@ import yaml
 from django.conf import settings
 from honcho.environ import parse_procfile
 
+from simservice.api.body_limit import MAX_BODY_BYTES
+
 ROOT = Path(settings.BASE_DIR)
 DEPLOY = ROOT / "deploy"
 CADDY = Path(sys.executable).with_name("caddy")
@@ -147,6 +149,24 @@ def test_the_configuration_of_caddy_is_valid(tmp_path: Path) -> None:
     assert '"level":"warn"' not in done.stderr
     formatted = subprocess.run([CADDY, "fmt", DEPLOY / "Caddyfile"], capture_output=True, text=True, check=False)
     assert formatted.stdout == (DEPLOY / "Caddyfile").read_text()
+
+
+def size(option: str) -> int:
+    """Return the bytes of an option of the Caddyfile."""
+    number, unit = re.findall(rf"\b{option} (\d+)(KiB|MiB)$", (DEPLOY / "Caddyfile").read_text(), re.MULTILINE)[0]
+    return int(number) << {"KiB": 10, "MiB": 20}[unit]
+
+
+def test_proxies_accept_the_largest_body_and_little_more() -> None:
+    assert MAX_BODY_BYTES < size("max_size") < 1.5 * MAX_BODY_BYTES
+    public = next(each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == ("Ingress", "web"))
+    limit = public["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+    assert limit == f"{size('max_size') >> 20}m"
+
+
+def test_400_slow_clients_fit_into_the_memory_of_the_proxy() -> None:
+    limit = int(COMPOSE["services"]["proxy"]["mem_limit"].removesuffix("m")) << 20
+    assert 400 * (size("request_buffers") + size("response_buffers")) < limit
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
