@@ -212,6 +212,14 @@ def test_settings_in_manifests_exist() -> None:
     assert {*values, *names} <= SETTINGS
 
 
+def test_deployments_accept_only_their_own_host() -> None:
+    (values,) = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
+    hosts = {manifest["spec"]["rules"][0]["host"] for manifest in MANIFESTS if manifest["kind"] == "Ingress"}
+    assert hosts == {values["ALLOWED_HOSTS"], values["PUBLIC_BASE_URL"].removeprefix("https://")}
+    for service in OURS.values():
+        assert service["environment"]["ALLOWED_HOSTS"].startswith("${DOMAIN:")
+
+
 def test_manifests_are_listed() -> None:
     listed = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text())["resources"]
     files = {path.name for path in (DEPLOY / "kubernetes").iterdir()}
