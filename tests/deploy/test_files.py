@@ -79,6 +79,11 @@ def test_compose_starts_every_process_and_migrates_first() -> None:
     assert OURS["web"]["deploy"]["replicas"] == 2
 
 
+def test_migrations_wait_for_the_database_and_are_repeated() -> None:
+    assert "--host" in COMPOSE["services"]["postgres"]["healthcheck"]["test"]
+    assert OURS["migrate"]["restart"] == "on-failure:5"
+
+
 def test_deployments_start_with_expanding_migrations_only() -> None:
     files = [DEPLOY / "compose.yaml", *UNITS, *(DEPLOY / "kubernetes").iterdir()]
     commands = [re.findall(r"manage.py\W+migrate\b.*", path.read_text()) for path in files]
