@@ -110,6 +110,11 @@ def test_our_containers_are_confined(name: str) -> None:
     assert "no-new-privileges:true" in service["security_opt"]
 
 
+def test_every_container_has_space_for_an_export_and_doctor() -> None:
+    assert {service["tmpfs"][0] for service in OURS.values()} == {"/tmp:mode=1777,size=1g"}  # noqa: S108
+    assert settings.SIM_DISK_BYTES < 1 << 30
+
+
 def test_only_the_proxy_has_open_ports() -> None:
     assert {name for name, service in COMPOSE["services"].items() if "ports" in service} == {"proxy"}
 
