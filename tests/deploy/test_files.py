@@ -161,6 +161,15 @@ def test_the_configuration_of_caddy_is_valid(tmp_path: Path) -> None:
     assert formatted.stdout == (DEPLOY / "Caddyfile").read_text()
 
 
+def test_the_proxy_finds_replaced_containers_within_seconds() -> None:
+    text = (DEPLOY / "Caddyfile").read_text()
+    refresh, failed, patience = (
+        int(re.findall(rf"\b{option} (\d+)s$", text, re.MULTILINE)[0])
+        for option in ("refresh", "fail_duration", "lb_try_duration")
+    )
+    assert refresh + failed < patience
+
+
 def size(option: str) -> int:
     """Return the bytes of an option of the Caddyfile."""
     number, unit = re.findall(rf"\b{option} (\d+)(KiB|MiB)$", (DEPLOY / "Caddyfile").read_text(), re.MULTILINE)[0]
