@@ -146,6 +146,28 @@ def test_files_with_secrets_are_in_no_commit_and_no_image(name: str) -> None:
     assert not matching[-1].startswith("!")
 
 
+def test_the_how_to_names_existing_services_and_volumes() -> None:
+    text = (ROOT / "docs" / "how-to" / "deploy-with-compose.md").read_text()
+    named = re.findall(r"compose\.yaml (?:exec|run|restart|stop)(?: -\S+)* (\w+)", text)
+    assert len(named) > 12
+    assert set(named) <= set(COMPOSE["services"])
+    assert set(re.findall(r"simservice_(\w+):/", text)) <= set(COMPOSE["volumes"])
+
+
+def test_backups_dump_the_database_before_they_copy_the_bucket() -> None:
+    text = (ROOT / "docs" / "how-to" / "deploy-with-compose.md").read_text()
+    steps = [
+        "pg_dump ",
+        "copy /buckets/artifacts",
+        "stop web sim",
+        "pg_restore ",
+        "copy /backup/artifacts",
+        "verifyledger",
+    ]
+    assert sorted(steps, key=text.index) == steps
+    assert "simservice_postgres" not in text
+
+
 def test_images_have_a_version() -> None:
     images = [service["image"] for service in COMPOSE["services"].values() if service["image"] != "simservice"]
     assert all(re.fullmatch(r"[\w/.-]+:[0-9][\w.-]*", image) for image in images), images
