@@ -253,6 +253,19 @@ def test_settings_in_manifests_exist() -> None:
     assert {*values, *names} <= SETTINGS
 
 
+def test_the_autoscaler_alone_decides_how_many_workers_run() -> None:
+    scaling = yaml.safe_load((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())
+    target = scaling["spec"]["scaleTargetRef"]["name"]
+    (workers,) = (each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == ("Deployment", target))
+    assert "replicas" not in workers["spec"]
+
+
+def test_the_autoscaler_keeps_workers_during_an_outage() -> None:
+    spec = yaml.safe_load((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())["spec"]
+    assert spec["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
+    assert spec["fallback"]["behavior"] == "currentReplicas"
+
+
 def test_deployments_accept_only_their_own_host() -> None:
     (values,) = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
     hosts = {manifest["spec"]["rules"][0]["host"] for manifest in MANIFESTS if manifest["kind"] == "Ingress"}
