@@ -253,6 +253,23 @@ def test_settings_in_manifests_exist() -> None:
     assert {*values, *names} <= SETTINGS
 
 
+def test_pods_have_time_to_stop() -> None:
+    for pod in pods():
+        container = pod["containers"][0]
+        sleep = int(container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [0])[-1])
+        is_process = container["args"][0] in PROCESSES
+        assert not is_process or pod["terminationGracePeriodSeconds"] >= settings.STOP_SECONDS + 20 + sleep
+
+
+def test_proxies_publish_neither_metrics_nor_readiness() -> None:
+    assert "@internal path /metrics /readyz\n\trespond @internal 404" in (DEPLOY / "Caddyfile").read_text()
+    (hidden,) = (each for each in MANIFESTS if each["metadata"]["name"] == "web-internal")
+    paths = hidden["spec"]["rules"][0]["http"]["paths"]
+    assert {(path["path"], path["pathType"]) for path in paths} == {("/metrics", "Exact"), ("/readyz", "Exact")}
+    (allowed,) = hidden["metadata"]["annotations"].values()
+    assert allowed == "127.0.0.1/32"
+
+
 def test_the_autoscaler_alone_decides_how_many_workers_run() -> None:
     scaling = yaml.safe_load((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())
     target = scaling["spec"]["scaleTargetRef"]["name"]
