@@ -128,6 +128,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
             "TMPDIR": str(folder / "tmp"),
             "SANDBOX": "auto",
             "TRUSTED_PROXIES": "1",
+            "SSL_REDIRECT": "true",
             "PUBLIC_BASE_URL": "https://localhost",
         }
         image = Image(folder, variables)
