@@ -154,6 +154,13 @@ def test_the_how_to_names_existing_services_and_volumes() -> None:
     assert set(re.findall(r"simservice_(\w+):/", text)) <= set(COMPOSE["volumes"])
 
 
+@pytest.mark.parametrize("page", ["deploy-with-compose", "deploy-on-kubernetes"])
+def test_each_how_to_creates_the_first_operator(page: str) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
+    for command in ("createsuperuser", "makegroups", "doctor"):
+        assert f"manage.py {command}\n" in text
+
+
 def test_backups_dump_the_database_before_they_copy_the_bucket() -> None:
     text = (ROOT / "docs" / "how-to" / "deploy-with-compose.md").read_text()
     steps = [
