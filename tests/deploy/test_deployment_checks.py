@@ -45,8 +45,8 @@ def compose() -> dict[str, str]:
 
 def kubernetes() -> dict[str, str]:
     """Return the environment of the service on Kubernetes."""
-    (values,) = yaml.safe_load_all((DEPLOY / "kubernetes" / "settings.yaml").read_text())
-    return KUBERNETES_SECRET | values["data"]
+    values: dict[str, str] = yaml.safe_load((DEPLOY / "kubernetes" / "settings.yaml").read_text())["data"]
+    return KUBERNETES_SECRET | values
 
 
 @pytest.mark.parametrize("variables", [compose, kubernetes], ids=lambda each: each.__name__)
