@@ -69,7 +69,7 @@ def _connection_checks() -> Iterator[tuple[str, bool, str, str]]:
         "W006",
         not _is_protected(settings.DATABASES["default"]),
         "DATABASE_URL names another machine and does not require TLS.",
-        "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL.",
+        "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL, or ?sslmode=disable on a private network.",
     )
 
 
@@ -79,10 +79,10 @@ def _has_password(url: str) -> bool:
 
 
 def _is_protected(database: Mapping[str, Any]) -> bool:
-    """Return whether a database connection stays on this machine or must use TLS."""
+    """Return whether a database connection stays on this machine, or its URL decides whether it uses TLS."""
     options = database.get("OPTIONS", {})
     hosts = str(options.get("host") or database.get("HOST") or "").split(",")
-    return options.get("sslmode") in TLS_MODES or all(_is_local(host) for host in hosts)
+    return options.get("sslmode") in (*TLS_MODES, "disable") or all(_is_local(host) for host in hosts)
 
 
 def _is_local(host: str) -> bool:

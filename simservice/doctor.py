@@ -117,7 +117,7 @@ def _one_line(error: BaseException) -> str:
 
 def check_settings() -> Iterator[Finding]:
     """Yield the warnings of `check --deploy`."""
-    messages = checks.run_checks(include_deployment_checks=True)
+    messages = [each for each in checks.run_checks(include_deployment_checks=True) if not each.is_silenced()]
     for message in messages:
         make = failure if message.is_serious() else warning
         yield make(" ".join(message.msg.split()), " ".join((message.hint or "").split()))

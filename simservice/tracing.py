@@ -15,8 +15,8 @@ from simservice.metrics import route_of
 
 Kind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
 Value = str | int | float | bool
-# They are requested every few seconds.
-UNTRACED = ("/healthz", "/readyz", "/metrics")
+# Orchestrators and Prometheus request these every few seconds.
+INTERNAL_PATHS = ("/healthz", "/readyz", "/metrics")
 
 
 def is_on() -> bool:
@@ -64,7 +64,7 @@ class TracingMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path in UNTRACED:
+        if request.path in INTERNAL_PATHS:
             return self.get_response(request)
         parent = request.headers.get("traceparent", "")
         with span("request", kind="SERVER", parent=parent, request_id=request.META["REQUEST_ID"]):

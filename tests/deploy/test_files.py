@@ -14,6 +14,8 @@ import yaml
 from django.conf import settings
 from honcho.environ import parse_procfile
 
+from simservice.api.body_limit import MAX_BODY_BYTES
+
 ROOT = Path(settings.BASE_DIR)
 DEPLOY = ROOT / "deploy"
 CADDY = Path(sys.executable).with_name("caddy")
@@ -21,6 +23,12 @@ PROCESSES = set(parse_procfile((ROOT / "Procfile").read_text()).processes)
 SETTINGS = set(re.findall(r"^#?([A-Z][A-Z0-9_]*)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "simservice"}
+# Settings that compose.yaml derives from DOMAIN and the passwords, or that its proxy and volumes need
+DERIVED = {
+    *("DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES"),
+    *("BIND", "PORT", "DATA_DIR"),
+    *("ARTIFACTS_BUCKET", "ARTIFACTS_ENDPOINT_URL", "ARTIFACTS_ACCESS_KEY_ID", "ARTIFACTS_SECRET_ACCESS_KEY"),
+}
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 KUBERNETES_VERSION = "1.33"
 MANIFESTS = [
@@ -71,6 +79,11 @@ def test_compose_starts_every_process_and_migrates_first() -> None:
     assert OURS["web"]["deploy"]["replicas"] == 2
 
 
+def test_migrations_wait_for_the_database_and_are_repeated() -> None:
+    assert "--host" in COMPOSE["services"]["postgres"]["healthcheck"]["test"]
+    assert OURS["migrate"]["restart"] == "on-failure:5"
+
+
 def test_deployments_start_with_expanding_migrations_only() -> None:
     files = [DEPLOY / "compose.yaml", *UNITS, *(DEPLOY / "kubernetes").iterdir()]
     commands = [re.findall(r"manage.py\W+migrate\b.*", path.read_text()) for path in files]
@@ -97,17 +110,69 @@ def test_our_containers_are_confined(name: str) -> None:
     assert "no-new-privileges:true" in service["security_opt"]
 
 
+def test_every_container_has_space_for_an_export_and_doctor() -> None:
+    assert {service["tmpfs"][0] for service in OURS.values()} == {"/tmp:mode=1777,size=1g"}  # noqa: S108
+    assert settings.SIM_DISK_BYTES < 1 << 30
+
+
 def test_only_the_proxy_has_open_ports() -> None:
     assert {name for name, service in COMPOSE["services"].items() if "ports" in service} == {"proxy"}
 
 
+def test_every_setting_can_be_set_in_compose() -> None:
+    for service in OURS.values():
+        assert service["env_file"] == [{"path": ".env", "required": False}]
+        fixed = {name for name, value in service["environment"].items() if f"${{{name}" not in value}
+        assert fixed == DERIVED
+
+
 def test_settings_in_compose_exist() -> None:
+    given = set(re.findall(r"^#?([A-Z_]+)=", (DEPLOY / "env.example").read_text(), re.MULTILINE))
+    used = set(re.findall(r"\$\{([A-Z_]+)", (DEPLOY / "compose.yaml").read_text()))
+    assert given - SETTINGS == used - SETTINGS
     for service in OURS.values():
         assert set(service["environment"]) <= SETTINGS
-    example = (DEPLOY / "env.example").read_text()
-    given = set(re.findall(r"^#?([A-Z_]+)=", example, re.MULTILINE))
-    used = set(re.findall(r"\$\{([A-Z_]+)", (DEPLOY / "compose.yaml").read_text()))
-    assert given == used
+
+
+def test_containers_stop_20_seconds_after_their_jobs() -> None:
+    assert {service["stop_grace_period"] for service in OURS.values()} == {"${STOP_SECONDS:-20}s20000ms"}
+
+
+@pytest.mark.parametrize("name", ["deploy/.env", "deploy/prometheus/metrics-token", "env"])
+def test_files_with_secrets_are_in_no_commit_and_no_image(name: str) -> None:
+    check("git", "check-ignore", "--quiet", name)
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    matching = [rule for rule in rules if rule.lstrip("!") in ("*", name, *map(str, Path(name).parents))]
+    assert not matching[-1].startswith("!")
+
+
+def test_the_how_to_names_existing_services_and_volumes() -> None:
+    text = (ROOT / "docs" / "how-to" / "deploy-with-compose.md").read_text()
+    named = re.findall(r"compose\.yaml (?:exec|run|restart|stop)(?: -\S+)* (\w+)", text)
+    assert len(named) > 12
+    assert set(named) <= set(COMPOSE["services"])
+    assert set(re.findall(r"simservice_(\w+):/", text)) <= set(COMPOSE["volumes"])
+
+
+@pytest.mark.parametrize("page", ["deploy-with-compose", "deploy-on-kubernetes"])
+def test_each_how_to_creates_the_first_operator(page: str) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
+    for command in ("createsuperuser", "makegroups", "doctor"):
+        assert f"manage.py {command}\n" in text
+
+
+def test_backups_dump_the_database_before_they_copy_the_bucket() -> None:
+    text = (ROOT / "docs" / "how-to" / "deploy-with-compose.md").read_text()
+    steps = [
+        "pg_dump ",
+        "copy /buckets/artifacts",
+        "stop web sim",
+        "pg_restore ",
+        "copy /backup/artifacts",
+        "verifyledger",
+    ]
+    assert sorted(steps, key=text.index) == steps
+    assert "simservice_postgres" not in text
 
 
 def test_images_have_a_version() -> None:
@@ -123,6 +188,33 @@ def test_the_configuration_of_caddy_is_valid(tmp_path: Path) -> None:
     assert '"level":"warn"' not in done.stderr
     formatted = subprocess.run([CADDY, "fmt", DEPLOY / "Caddyfile"], capture_output=True, text=True, check=False)
     assert formatted.stdout == (DEPLOY / "Caddyfile").read_text()
+
+
+def test_the_proxy_finds_replaced_containers_within_seconds() -> None:
+    text = (DEPLOY / "Caddyfile").read_text()
+    refresh, failed, patience = (
+        int(re.findall(rf"\b{option} (\d+)s$", text, re.MULTILINE)[0])
+        for option in ("refresh", "fail_duration", "lb_try_duration")
+    )
+    assert refresh + failed < patience
+
+
+def size(option: str) -> int:
+    """Return the bytes of an option of the Caddyfile."""
+    number, unit = re.findall(rf"\b{option} (\d+)(KiB|MiB)$", (DEPLOY / "Caddyfile").read_text(), re.MULTILINE)[0]
+    return int(number) << {"KiB": 10, "MiB": 20}[unit]
+
+
+def test_proxies_accept_the_largest_body_and_little_more() -> None:
+    assert MAX_BODY_BYTES < size("max_size") < 1.5 * MAX_BODY_BYTES
+    public = next(each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == ("Ingress", "web"))
+    limit = public["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+    assert limit == f"{size('max_size') >> 20}m"
+
+
+def test_400_slow_clients_fit_into_the_memory_of_the_proxy() -> None:
+    limit = int(COMPOSE["services"]["proxy"]["mem_limit"].removesuffix("m")) << 20
+    assert 400 * (size("request_buffers") + size("response_buffers")) < limit
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
@@ -166,6 +258,44 @@ def test_settings_in_manifests_exist() -> None:
     (values,) = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
     names = {variable["name"] for pod in pods() for variable in pod["containers"][0].get("env", [])}
     assert {*values, *names} <= SETTINGS
+
+
+def test_pods_have_time_to_stop() -> None:
+    for pod in pods():
+        container = pod["containers"][0]
+        sleep = int(container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [0])[-1])
+        is_process = container["args"][0] in PROCESSES
+        assert not is_process or pod["terminationGracePeriodSeconds"] >= settings.STOP_SECONDS + 20 + sleep
+
+
+def test_proxies_publish_neither_metrics_nor_readiness() -> None:
+    assert "@internal path /metrics /readyz\n\trespond @internal 404" in (DEPLOY / "Caddyfile").read_text()
+    (hidden,) = (each for each in MANIFESTS if each["metadata"]["name"] == "web-internal")
+    paths = hidden["spec"]["rules"][0]["http"]["paths"]
+    assert {(path["path"], path["pathType"]) for path in paths} == {("/metrics", "Exact"), ("/readyz", "Exact")}
+    (allowed,) = hidden["metadata"]["annotations"].values()
+    assert allowed == "127.0.0.1/32"
+
+
+def test_the_autoscaler_alone_decides_how_many_workers_run() -> None:
+    scaling = yaml.safe_load((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())
+    target = scaling["spec"]["scaleTargetRef"]["name"]
+    (workers,) = (each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == ("Deployment", target))
+    assert "replicas" not in workers["spec"]
+
+
+def test_the_autoscaler_keeps_workers_during_an_outage() -> None:
+    spec = yaml.safe_load((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())["spec"]
+    assert spec["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
+    assert spec["fallback"]["behavior"] == "currentReplicas"
+
+
+def test_deployments_accept_only_their_own_host() -> None:
+    (values,) = (manifest["data"] for manifest in MANIFESTS if manifest["kind"] == "ConfigMap")
+    hosts = {manifest["spec"]["rules"][0]["host"] for manifest in MANIFESTS if manifest["kind"] == "Ingress"}
+    assert hosts == {values["ALLOWED_HOSTS"], values["PUBLIC_BASE_URL"].removeprefix("https://")}
+    for service in OURS.values():
+        assert service["environment"]["ALLOWED_HOSTS"].startswith("${DOMAIN:")
 
 
 def test_manifests_are_listed() -> None:

@@ -128,6 +128,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
             "TMPDIR": str(folder / "tmp"),
             "SANDBOX": "auto",
             "TRUSTED_PROXIES": "1",
+            "SSL_REDIRECT": "true",
             "PUBLIC_BASE_URL": "https://localhost",
         }
         image = Image(folder, variables)
@@ -152,7 +153,9 @@ def proxy(image: Image, ports: list[int]) -> Iterator[str]:
     """Run the proxy of compose.yaml in front of some ports, with its own authority; yield its address."""
     port = free_port()
     text = (ROOT / "deploy" / "Caddyfile").read_text()
-    text = text.replace("dynamic a web 8000", "to " + " ".join(f"127.0.0.1:{each}" for each in ports))
+    upstreams = "to " + " ".join(f"127.0.0.1:{each}" for each in ports)
+    text, count = re.subn(r"dynamic a \{.*?\}", upstreams, text, count=1, flags=re.DOTALL)
+    assert count == 1
     text = text.replace("{$DOMAIN} {", f"https://localhost:{port} {{\n\ttls internal")
     text = text.replace("email {$ACME_EMAIL}", "admin off\n\tauto_https disable_redirects\n\tskip_install_trust")
     (image.folder / "Caddyfile").write_text(text)

@@ -53,6 +53,17 @@ def test_the_files_of_prometheus_are_valid() -> None:
 
 
 @needs_promtool
+def test_the_example_for_kubernetes_is_valid(tmp_path: Path) -> None:
+    (example,) = re.findall("```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "observe.md").read_text(), re.DOTALL)
+    (scrape,) = yaml.safe_load(example)["scrape_configs"]
+    # promtool of Debian knows no Kubernetes.
+    assert scrape.pop("kubernetes_sd_configs") == [{"role": "pod", "namespaces": {"names": ["simservice"]}}]
+    (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump({"scrape_configs": [scrape]}))
+    promtool("check", "config", "--syntax-only", tmp_path / "prometheus.yaml")
+    assert scrape["job_name"] == "simservice"  # the alerts select it
+
+
+@needs_promtool
 def test_alerts_fire_when_something_is_wrong() -> None:
     promtool("test", "rules", "tests/deploy/alert_tests.yaml")
 

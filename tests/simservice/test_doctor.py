@@ -106,6 +106,11 @@ def bucket(folder: Path, settings: Settings, *options: str) -> Iterator[None]:
         server.stop()
 
 
+def test_silenced_checks_are_not_findings(settings: Settings) -> None:
+    settings.SECURE_HSTS_SECONDS, settings.SECURE_HSTS_PRELOAD = 60, False
+    assert not [finding for finding in doctor.check_settings() if "PRELOAD" in finding.message]
+
+
 def test_a_working_storage_is_accepted_and_left_empty(tmp_path: Path, settings: Settings) -> None:
     with bucket(tmp_path, settings):
         assert only(doctor.check_storage).level is Level.OK
