@@ -41,6 +41,16 @@ def test_the_dockerfile_follows_the_rules_of_hadolint() -> None:
     check(Path(sys.executable).with_name("hadolint"), DEPLOY / "Dockerfile")
 
 
+def test_the_image_has_libcurl_and_no_compiler() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    _, service, simc, default = re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]
+    # SimulationCraft is linked with libcurl.
+    assert {"ca-certificates", "libcurl4"} <= set(service.split())
+    assert "build-essential" not in service
+    assert simc.startswith("service AS simc\n")
+    assert default == "service\n"
+
+
 def test_the_image_contains_every_package_of_the_service() -> None:
     copied = set(re.findall(r"^COPY (\w+) /app/", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE))
     local = {"localstack", "tests", "bench", "sdk", "deploy"}
