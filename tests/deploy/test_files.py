@@ -150,6 +150,33 @@ def test_units_start_every_process() -> None:
     assert set(re.findall(r"entrypoint (\S+)$", commands, re.MULTILINE)) == {"%i", "sim"}
 
 
+# They mount over parts of /proc, or make control groups read-only.
+FORBIDDEN = {
+    *("ProtectHostname", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset", "PrivatePIDs"),
+    *("ProtectControlGroups", "InaccessiblePaths", "ReadOnlyPaths"),
+}
+
+
+def test_the_unit_of_sim_leaves_proc_to_the_sandbox() -> None:
+    text = (DEPLOY / "systemd" / "simservice-sim.service").read_text()
+    assert set(re.findall(r"^(\w+)=", text, re.MULTILINE)) & FORBIDDEN == set()
+
+
+def test_the_wrapper_of_manage_has_what_the_unit_has(tmp_path: Path) -> None:
+    """In place of systemd, a script shows the unit, and another prints its arguments."""
+    unit = DEPLOY / "systemd" / "simservice-sim.service"
+    for name, line in (("systemctl", f"cat {unit}"), ("systemd-run", "printf '%s\\n' \"$@\"")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    command = [DEPLOY / "manage", "grantcredits", "a b"]
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    given = set(re.findall(r"^--property=(\w+)=", "\n".join(lines), re.MULTILINE))
+    assert given >= {"User", "EnvironmentFile", "Environment", "NoNewPrivileges", "Delegate", "DelegateSubgroup"}
+    assert not given & {"ExecStart", "Restart", "WantedBy", "Description"}
+    assert lines[-2:] == ["grantcredits", "a b"]
+
+
 @pytest.mark.parametrize(
     "manifest", MANIFESTS, ids=lambda manifest: f"{manifest['kind']}-{manifest['metadata']['name']}"
 )
