@@ -1,6 +1,7 @@
 """The simulator builds: the one that a job runs on, broken and withdrawn ones, and removal of old ones."""
 
 import logging
+import os
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -189,10 +190,15 @@ def restore(builds: QuerySet[Build]) -> int:
     return builds.exclude(withdrawn_at=None).update(withdrawn_at=None, broken_reason="")
 
 
-def mark_broken(build: Build, reason: str) -> bool:
-    """Withdraw a build that a worker could not run; return False if it was withdrawn or moved in the meantime.
+def is_installed(build: Build) -> bool:
+    """Return whether this machine has the executable of a build."""
+    return os.access(build.executable, os.F_OK)
 
-    One worker decides for all of them, because they should have the same builds (docs/explanation/processes.md).
+
+def mark_broken(build: Build, reason: str) -> bool:
+    """Withdraw a build that a worker has but could not run; return False if it was withdrawn or moved meanwhile.
+
+    One worker decides for all of them, because they should have the same builds (docs/explanation/scaling.md).
     """
     same = Build.objects.filter(
         pk=build.pk, withdrawn_at=None, executable=build.executable, readable_paths=build.readable_paths

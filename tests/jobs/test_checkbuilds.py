@@ -32,16 +32,23 @@ def installed(parent: Path, name: str) -> Build:
 
 
 def test_only_builds_that_do_not_run_are_withdrawn(tmp_path: Path) -> None:
-    good, gone = installed(tmp_path, "good"), installed(tmp_path, "gone")
-    Path(gone.executable).unlink()
+    good, damaged = installed(tmp_path, "good"), installed(tmp_path, "damaged")
+    Path(damaged.executable).write_text("#!/bin/sh\nexit 127\n")
     (line,) = check()
-    assert line.startswith(f"Withdrawn: {gone}. ")
-    for build in (good, gone):
+    assert line.startswith(f"Withdrawn: {damaged}. ")
+    for build in (good, damaged):
         build.refresh_from_db()
     assert (good.withdrawn_at, good.broken_reason) == (None, "")
-    assert gone.withdrawn_at is not None
-    assert gone.broken_reason
+    assert damaged.withdrawn_at is not None
+    assert damaged.broken_reason
     assert check() == []
+
+
+def test_a_build_that_this_machine_lacks_is_not_withdrawn(tmp_path: Path) -> None:
+    installed(tmp_path, "good")
+    Path(installed(tmp_path, "elsewhere").executable).unlink()
+    assert check() == []
+    assert not Build.objects.exclude(withdrawn_at=None).exists()
 
 
 def test_a_replaced_executable_is_withdrawn(tmp_path: Path) -> None:
