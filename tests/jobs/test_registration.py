@@ -72,6 +72,13 @@ def test_an_executable_that_is_not_a_simulator_is_rejected(tmp_path: Path, body:
     assert not Build.objects.exists()
 
 
+def test_a_registered_commit_can_be_skipped(tmp_path: Path) -> None:
+    registerbuild(script(tmp_path / "simc", f"echo '{VERSION}'"), "--if-new")
+    (tmp_path / "simc").unlink()
+    assert registerbuild(tmp_path / "simc", "--if-new") == ("", "")
+    assert Build.objects.count() == 1
+
+
 def test_an_executable_that_hangs_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "PROBE_SECONDS", 1)
     with pytest.raises(CommandError, match="did not answer"):

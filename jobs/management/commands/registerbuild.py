@@ -30,7 +30,12 @@ class Command(BaseCommand):
         parser.add_argument("--repo", default="", help="the repository it was built from, shown to callers")
         parser.add_argument("--created-at", type=_aware_time, help="when it was built, ISO 8601 (default: now)")
 
+        parser.add_argument("--if-new", action="store_true", help="do nothing if the commit is registered already")
+
     def handle(self, *args: Any, executable: Path, profiles: Path | None, **options: Any) -> None:
+        registered = Build.objects.filter(git_branch=options["branch"], commit=options["commit"])
+        if options["if_new"] and registered.exists():
+            return
         if profiles is not None and not profiles.is_dir():
             raise CommandError(f"{profiles} is not a folder.")
         self.warn_of_branch(options["branch"])
