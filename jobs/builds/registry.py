@@ -169,12 +169,23 @@ def _remove(build: Build) -> bool:
 
 
 def unused_folders(parent: Path) -> list[Path]:
-    """Return the subfolders of a folder that contain no executable of an available build or an unfinished job."""
+    """Return the subfolders of a folder whose builds no job can use, and those of interrupted builds (`.part`).
+
+    A folder without a build of this database is left out, because it can belong to another database.
+    """
     unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
-    used = Build.objects.filter(Q(withdrawn_at=None) | Q(BROKEN) | Exists(unfinished))
-    executables = [Path(path) for path in used.values_list("executable", flat=True)]
+    is_used = Q(withdrawn_at=None) | Q(BROKEN) | Exists(unfinished)
+    builds = [(Path(path), used) for path, used in Build.objects.values_list("executable", is_used)]
+    if not builds:
+        return []
     folders = sorted(path for path in parent.resolve().iterdir() if path.is_dir())
-    return [folder for folder in folders if not any(path.is_relative_to(folder) for path in executables)]
+    return [folder for folder in folders if folder.suffix == ".part" or _is_unused(folder, builds)]
+
+
+def _is_unused(folder: Path, builds: Iterable[tuple[Path, bool]]) -> bool:
+    """Return whether a folder contains executables, and none of them is used."""
+    uses = [is_used for executable, is_used in builds if executable.is_relative_to(folder)]
+    return bool(uses) and not any(uses)
 
 
 def withdraw(builds: QuerySet[Build]) -> int:

@@ -305,6 +305,14 @@ def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: Http
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
 
 
+def test_a_withdrawn_build_without_files_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
+    build = stand_in(tmp_path, "new")
+    registry.withdraw(Build.objects.all())
+    lost_its_folder(Path(build.executable))
+    assert "No such file" in restore(operator, build)
+    assert build.withdrawn_at is not None
+
+
 def test_a_build_of_another_version_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
     build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION.replace("1120-01", "1210-01"))
     registry.mark_broken(build, "worker-1: gone")

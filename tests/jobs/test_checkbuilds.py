@@ -74,14 +74,21 @@ def test_folders_of_builds_that_cannot_be_used_are_listed(tmp_path: Path) -> Non
     now = timezone.now()
     for name in ("used", "withdrawn", "broken", "needed"):
         installed(tmp_path, name)
-    (tmp_path / "orphan").mkdir()
+    (tmp_path / "of another database").mkdir()
+    (tmp_path / "0123abcd.part").mkdir()
     (tmp_path / "file").touch()
     outside = {"withdrawn_at": now}
     builds = {Path(build.executable).parent.name: build for build in Build.objects.all()}
     Build.objects.filter(pk__in=[builds["withdrawn"].pk, builds["needed"].pk]).update(**outside)
     Build.objects.filter(pk=builds["broken"].pk).update(**outside, broken_reason="It crashed.")
     make_job(text='mage="A"\n', pinned_build=builds["needed"])
-    assert check("--unused", str(tmp_path)) == [str(tmp_path / "orphan"), str(tmp_path / "withdrawn")]
+    assert check("--unused", str(tmp_path)) == [str(tmp_path / "0123abcd.part"), str(tmp_path / "withdrawn")]
+
+
+def test_an_empty_database_lists_no_folders(tmp_path: Path) -> None:
+    (tmp_path / "0123abcd.part").mkdir()
+    (tmp_path / "0123abcd").mkdir()
+    assert check("--unused", str(tmp_path)) == []
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
