@@ -16,11 +16,12 @@ from honcho.environ import parse_procfile
 
 ROOT = Path(settings.BASE_DIR)
 DEPLOY = ROOT / "deploy"
+SIMC = "deploy/build-simulationcraft"
 CADDY = Path(sys.executable).with_name("caddy")
 PROCESSES = set(parse_procfile((ROOT / "Procfile").read_text()).processes)
 SETTINGS = set(re.findall(r"^#?([A-Z][A-Z0-9_]*)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "simservice"}
+OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"].startswith("simservice")}
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 KUBERNETES_VERSION = "1.33"
 MANIFESTS = [
@@ -75,10 +76,19 @@ def test_the_lock_has_every_requirement_at_its_version() -> None:
 
 
 def test_compose_starts_every_process_and_migrates_first() -> None:
-    assert {service["command"][0] for service in OURS.values()} == {*PROCESSES, "python"}
+    assert {service["command"][0] for service in OURS.values()} == {*PROCESSES, "python", SIMC}
     for name in PROCESSES:
         assert OURS[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
     assert OURS["web"]["deploy"]["replicas"] == 2
+
+
+def test_compose_builds_where_sim_runs_builds() -> None:
+    builds, sim = OURS["builds"], OURS["sim"]
+    assert (builds["profiles"], builds["build"]["target"]) == (["builds"], "simc")
+    assert "builds:/opt/simc" in builds["volumes"]
+    assert "builds:/opt/simc:ro" in sim["volumes"]
+    # It runs each build in the sandbox.
+    assert builds["security_opt"] == sim["security_opt"]
 
 
 def test_deployments_start_with_expanding_migrations_only() -> None:
@@ -121,7 +131,7 @@ def test_settings_in_compose_exist() -> None:
 
 
 def test_images_have_a_version() -> None:
-    images = [service["image"] for service in COMPOSE["services"].values() if service["image"] != "simservice"]
+    images = [service["image"] for name, service in COMPOSE["services"].items() if name not in OURS]
     assert all(re.fullmatch(r"[\w/.-]+:[0-9][\w.-]*", image) for image in images), images
 
 
@@ -168,7 +178,7 @@ def test_the_wrapper_of_manage_has_what_the_unit_has(tmp_path: Path) -> None:
     for name, line in (("systemctl", f"cat {unit}"), ("systemd-run", "printf '%s\\n' \"$@\"")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
-    command = [DEPLOY / "manage", "grantcredits", "a b"]
+    command = [str(DEPLOY / "manage"), "grantcredits", "a b"]
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
     given = set(re.findall(r"^--property=(\w+)=", "\n".join(lines), re.MULTILINE))
