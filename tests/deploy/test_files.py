@@ -149,7 +149,7 @@ def test_the_configuration_of_caddy_is_valid(tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_units_are_valid(unit: Path, tmp_path: Path) -> None:
     for each in UNITS:
-        text = each.read_text().replace("/opt/simservice", str(ROOT))
+        text = each.read_text().replace("/opt/simservice/current", str(ROOT))
         # systemd before 254 ignores it.
         (tmp_path / each.name).write_text(text.replace("DelegateSubgroup=worker\n", ""))
     check("systemd-analyze", "verify", "--man=no", tmp_path / unit.name)
@@ -157,7 +157,7 @@ def test_units_are_valid(unit: Path, tmp_path: Path) -> None:
 
 def test_units_start_every_process() -> None:
     commands = "\n".join(unit.read_text() for unit in UNITS)
-    assert set(re.findall(r"entrypoint (\S+)$", commands, re.MULTILINE)) == {"%i", "sim"}
+    assert set(re.findall(r"entrypoint (\S+)$", commands, re.MULTILINE)) == {"%i", "sim", SIMC}
 
 
 # They mount over parts of /proc, or make control groups read-only.
@@ -185,6 +185,17 @@ def test_the_wrapper_of_manage_has_what_the_unit_has(tmp_path: Path) -> None:
     assert given >= {"User", "EnvironmentFile", "Environment", "NoNewPrivileges", "Delegate", "DelegateSubgroup"}
     assert not given & {"ExecStart", "Restart", "WantedBy", "Description"}
     assert lines[-2:] == ["grantcredits", "a b"]
+
+
+def test_a_process_keeps_its_version_when_the_link_moves(tmp_path: Path) -> None:
+    for version in ("1", "2"):
+        (tmp_path / version / "deploy").mkdir(parents=True)
+        shutil.copy(DEPLOY / "entrypoint", tmp_path / version / "deploy")
+    (tmp_path / "current").symlink_to("1")
+    command = [str(tmp_path / "current" / "deploy" / "entrypoint"), "sh", "-c", "pwd; echo $PATH"]
+    folder, path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert folder == str(tmp_path / "1")
+    assert path.startswith(f"{tmp_path}/1/.venv/bin:")
 
 
 @pytest.mark.parametrize(
