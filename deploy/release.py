@@ -42,7 +42,7 @@ def run(*command: str, root: Path) -> str:
 def check(version: str, *, root: Path) -> str:
     """Return the changelog's text about the release. Raises Refused."""
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise Refused(f"{version!r} is not a version such as 1.2.3.")
+        raise Refused(f"{version!r} is not a version. Run: make release VERSION=1.2.3")
     if run("git", "status", "--porcelain", root=root):
         raise Refused("There are uncommitted changes.")
     if run("git", "tag", "--list", f"v{version}", root=root):
@@ -108,15 +108,17 @@ def _component(name: str, version: str, hashes: str) -> Component:
 def release(version: str, *, root: Path) -> None:
     """Commit, build and tag a release. If a step fails, nothing is left behind. Raises Refused."""
     notes = check(version, root=root)
+    before = run("git", "rev-parse", "HEAD", root=root).strip()
     try:
         write_version(version, root=root)
         build(root)
+        run("git", "commit", "--quiet", "--all", "--message", f"Release {version}", root=root)
+        run("git", "tag", "--annotate", f"v{version}", "--cleanup=verbatim", "--message", notes, root=root)
     except BaseException:
-        run("git", "checkout", "--quiet", ".", root=root)
+        # Nothing else was uncommitted.
+        run("git", "reset", "--quiet", "--hard", before, root=root)
         shutil.rmtree(root / "dist", ignore_errors=True)
         raise
-    run("git", "commit", "--quiet", "--all", "--message", f"Release {version}", root=root)
-    run("git", "tag", "--annotate", f"v{version}", "--cleanup=verbatim", "--message", notes, root=root)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -125,12 +127,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def main() -> int:
     """Make the release of the command line's version."""
+    version = " ".join(sys.argv[1:])
     try:
-        release(sys.argv[1], root=ROOT)
+        release(version, root=ROOT)
     except Refused as reason:
         print(reason, file=sys.stderr)
         return 1
-    print(NEXT.format(version=sys.argv[1]), end="")
+    print(NEXT.format(version=version), end="")
     return 0
 
 

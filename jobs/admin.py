@@ -254,21 +254,20 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
         run = partial(self.each, request, registry.withdraw, done="withdrawn")
         return preview(self, request, queryset, action="withdraw", effect_of=effect_of_withdrawing, run=run)
 
-    @admin.action(description="Restore selected builds (broken builds are tested first)", permissions=["operate"])
+    @admin.action(description="Restore selected builds (each is tested first)", permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> HttpResponse | None:
         run = partial(self.restore_working, request)
         return preview(self, request, queryset, action="restore", effect_of=effect_of_restoring, run=run)
 
     def restore_working(self, request: HttpRequest, builds: list[Build]) -> None:
-        """Restore builds, except broken ones that still do not work."""
+        """Restore builds, except those that do not work on this machine."""
         # It starts simulators, and no other request needs the code for that.
         from jobs.builds import registration
 
         working = []
         for build in builds:
             try:
-                if build.broken_reason:
-                    registration.require_as_registered(build)
+                registration.require_as_registered(build)
             except registration.UnusableBuild as error:
                 self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
             else:
@@ -301,6 +300,4 @@ def effect_of_restoring(build: Build) -> Effect:
     """Return what restoring does to a build."""
     if build.withdrawn_at is None:
         return Effect("it is available.", happens=False)
-    if build.broken_reason:
-        return Effect("It is tested, and available again if it works.")
-    return Effect("It is available again.")
+    return Effect("It is tested, and available again if it works.")

@@ -217,12 +217,12 @@ def lock_row(job: Job) -> bool:
     return row.values_list("pk").first() is not None
 
 
-def requeue(job: Job, *, reason: str, guard: Q = ANY) -> MoveResult:
-    """Return a job to its original place in the queue, with a new queue deadline.
+def requeue(job: Job, *, reason: str, guard: Q = ANY, queue_deadline_at: Any = None) -> MoveResult:
+    """Return a job to its original place in the queue, by default with a new queue deadline.
 
     If cancellation was requested, end the job instead.
     """
-    deadline = Now() + timedelta(seconds=job.ceiling_queue_seconds)
+    deadline = queue_deadline_at or Now() + timedelta(seconds=job.ceiling_queue_seconds)
     # Read before the transaction, so that a slow Redis does not prolong it.
     cancelled = replace(CANCELLED_LOST, percent=last_percent(job))
     with transaction.atomic():

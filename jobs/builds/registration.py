@@ -120,16 +120,18 @@ def require_as_registered(build: Build) -> None:
 def withdraw_unusable() -> dict[Build, str]:
     """Mark the available builds that do not run on this machine as broken; return them with the reasons.
 
-    Raises UnusableBuild if there are builds and none of them runs, because then this machine lacks them all.
+    Builds that this machine lacks are left to other machines. Raises UnusableBuild if there are builds and none of
+    them runs, because then this machine is the likely cause.
     """
-    available = list(Build.objects.filter(withdrawn_at=None).defer("profiles", "includable"))
+    available = Build.objects.filter(withdrawn_at=None).defer("profiles", "includable")
+    installed = [build for build in available if registry.is_installed(build)]
     unusable: dict[Build, str] = {}
-    for build in available:
+    for build in installed:
         try:
             require_as_registered(build)
         except UnusableBuild as error:
             unusable[build] = str(error)
-    if unusable and len(unusable) == len(available):
+    if available and len(unusable) == len(installed):
         raise UnusableBuild("None of the builds runs on this machine, so none was withdrawn.")
     return {build: reason for build, reason in unusable.items() if registry.mark_broken(build, reason)}
 

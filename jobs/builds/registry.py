@@ -1,6 +1,7 @@
 """The simulator builds: the one that a job runs on, broken and withdrawn ones, and removal of old ones."""
 
 import logging
+import os
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -168,12 +169,23 @@ def _remove(build: Build) -> bool:
 
 
 def unused_folders(parent: Path) -> list[Path]:
-    """Return the subfolders of a folder that contain no executable of an available build or an unfinished job."""
+    """Return the subfolders of a folder whose builds no job can use, and those of interrupted builds (`.part`).
+
+    A folder without a build of this database is left out, because it can belong to another database.
+    """
     unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
-    used = Build.objects.filter(Q(withdrawn_at=None) | Q(BROKEN) | Exists(unfinished))
-    executables = [Path(path) for path in used.values_list("executable", flat=True)]
+    is_used = Q(withdrawn_at=None) | Q(BROKEN) | Exists(unfinished)
+    builds = [(Path(path), used) for path, used in Build.objects.values_list("executable", is_used)]
+    if not builds:
+        return []
     folders = sorted(path for path in parent.resolve().iterdir() if path.is_dir())
-    return [folder for folder in folders if not any(path.is_relative_to(folder) for path in executables)]
+    return [folder for folder in folders if folder.suffix == ".part" or _is_unused(folder, builds)]
+
+
+def _is_unused(folder: Path, builds: Iterable[tuple[Path, bool]]) -> bool:
+    """Return whether a folder contains executables, and none of them is used."""
+    uses = [is_used for executable, is_used in builds if executable.is_relative_to(folder)]
+    return bool(uses) and not any(uses)
 
 
 def withdraw(builds: QuerySet[Build]) -> int:
@@ -189,10 +201,15 @@ def restore(builds: QuerySet[Build]) -> int:
     return builds.exclude(withdrawn_at=None).update(withdrawn_at=None, broken_reason="")
 
 
-def mark_broken(build: Build, reason: str) -> bool:
-    """Withdraw a build that a worker could not run; return False if it was withdrawn or moved in the meantime.
+def is_installed(build: Build) -> bool:
+    """Return whether this machine has the executable of a build."""
+    return os.access(build.executable, os.F_OK)
 
-    One worker decides for all of them, because they should have the same builds (docs/explanation/processes.md).
+
+def mark_broken(build: Build, reason: str) -> bool:
+    """Withdraw a build that a worker has but could not run; return False if it was withdrawn or moved meanwhile.
+
+    One worker decides for all of them, because they should have the same builds (docs/explanation/scaling.md).
     """
     same = Build.objects.filter(
         pk=build.pk, withdrawn_at=None, executable=build.executable, readable_paths=build.readable_paths

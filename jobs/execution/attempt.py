@@ -8,8 +8,11 @@ import logging
 import socket
 from contextlib import suppress
 from copy import copy
+from typing import Any
+from uuid import UUID
 
 from django.db import Error as DatabaseError
+from django.db.models import F
 
 from jobs import artifacts, counters, credentials, lifecycle
 from jobs.builds import registry
@@ -49,6 +52,23 @@ CREDENTIALS_LOST = Outcome(
 )
 
 
+class NoBuildHere(Exception):
+    """This machine lacks all builds that the job can run on."""
+
+
+# An attempt that ends with one of these does not end its job.
+GIVEN_UP = (
+    LeaseLost,
+    WorkerStops,
+    BuildBroken,
+    BuildReplaced,
+    NoBuildHere,
+    RunLost,
+    DatabaseError,
+    artifacts.NotStored,
+)
+
+
 def execute(job: Job) -> None:
     """Run a claimed job to its end, or give up if the lease is lost."""
     ids = {"job_id": job.pk, "attempt": job.attempt, "account_id": job.account_id}
@@ -67,6 +87,11 @@ def execute(job: Job) -> None:
             _requeue(job, lease, reason="the build stopped working during the run")
         except BuildReplaced:
             _requeue(job, lease, reason="the build was replaced during the run")
+        except NoBuildHere:
+            # The job keeps its deadline, so that it ends even if no machine can run it.
+            reason = f"{socket.gethostname()} has none of the job's builds"
+            _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
+            lease.lost.wait(LOST_PAUSE_SECONDS)
         except RunLost as error:
             # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
             logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
@@ -76,23 +101,23 @@ def execute(job: Job) -> None:
             logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
 
 
-def _requeue(job: Job, lease: Lease, *, reason: str) -> None:
+def _requeue(job: Job, lease: Lease, *, reason: str, **changes: Any) -> None:
     """Return the job to the queue at once instead of when its lease expires."""
     with suppress(LeaseLost):
-        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason))
+        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason, **changes))
     logger.info("job %s attempt %s returned to the queue: %s", job.pk, job.attempt, reason)
 
 
 def _run_to_end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job with its outcome, or with an internal error.
 
-    Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, NotStored or a database error.
+    Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, NoBuildHere, RunLost, NotStored or a database error.
     """
     stored: list[Artifact] = []
     try:
         outcome = _run_stages(job, lease, stored)
         lease.retry(lambda: conclude(job, outcome, stored))
-    except (LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, DatabaseError, artifacts.NotStored):
+    except GIVEN_UP:
         _discard(job, stored)
         raise
     except Exception as error:
@@ -131,22 +156,30 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
 def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     """Run the job's stages and return its outcome. Artifacts are added to `stored`.
 
-    A build that cannot be run is marked as broken. A job that has not started then runs on the next build.
+    A build that cannot be run is marked as broken, unless this machine lacks it. In both cases, a job that has not
+    started runs on the next build.
 
-    Raises LeaseLost, WorkerStops, BuildBroken for a job that has started, or a database error.
+    Raises LeaseLost, WorkerStops, BuildBroken for a job that has started, NoBuildHere, or a database error.
     """
     secrets = _fetch_credentials(job, lease) if job.has_credentials else None
     if job.has_credentials and secrets is None:
         return CREDENTIALS_LOST
-    while (prepared := prepare(job)) is not None:
+    missing: list[UUID] = []
+    while (prepared := prepare(job, missing=missing)) is not None:
         try:
             return Stages(job, prepared, lease, secrets=secrets, stored=stored).run()
-        except CannotRun as error:
-            return error.outcome
-        except BuildBroken as error:
-            registry.mark_broken(prepared.build, f"{error} (on {socket.gethostname()})")
+        except (CannotRun, BuildBroken) as error:
+            if not registry.is_installed(prepared.build):
+                logger.warning("the build %s is not on this machine: %s", prepared.build, error)
+                missing.append(prepared.build.pk)
+            elif isinstance(error, CannotRun):
+                return error.outcome
+            else:
+                registry.mark_broken(prepared.build, f"{error} (on {socket.gethostname()})")
             if job.status != Status.STARTING:
-                raise
+                raise BuildBroken(str(error)) from error
+    if missing:
+        raise NoBuildHere
     return BUILD_UNAVAILABLE
 
 

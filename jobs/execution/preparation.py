@@ -1,6 +1,8 @@
 """Reads the data that an attempt needs before it runs, with one query."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.utils import timezone
 
@@ -20,7 +22,7 @@ _PREPARE = f"""
         (SELECT credits FROM billing_hold WHERE job_id = %(job_id)s),
         (SELECT cancel_requested_at IS NOT NULL FROM jobs_job WHERE id = %(job_id)s)
     FROM jobs_build
-    WHERE git_branch = %(git_branch)s AND withdrawn_at IS NULL
+    WHERE git_branch = %(git_branch)s AND withdrawn_at IS NULL AND NOT id = ANY(%(missing)s::uuid[])
     ORDER BY id = %(pinned_build_id)s DESC NULLS LAST, {{order}}
     LIMIT 1
 """  # noqa: S608 - made of constants
@@ -40,15 +42,16 @@ class Preparation:
     cancel_requested: bool
 
 
-def prepare(job: Job) -> Preparation | None:
+def prepare(job: Job, *, missing: Sequence[UUID] = ()) -> Preparation | None:
     """Return the data that a claimed job needs, or None if no build is available. One query.
 
-    Do not keep the build: it can be withdrawn at any time.
+    `missing` are builds that this machine lacks. Do not keep the build: it can be withdrawn at any time.
     """
     parameters = registry.order_parameters(timezone.now()) | {
         "job_id": job.pk,
         "git_branch": job.git_branch,
         "pinned_build_id": job.pinned_build_id,
+        "missing": list(missing),
     }
     for row in run(PREPARE[Channel(job.channel)], values=parameters):
         profile_text, hold_credits, cancel_requested = row[_BUILD.width :]

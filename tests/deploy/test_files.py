@@ -18,11 +18,12 @@ from simservice.api.body_limit import MAX_BODY_BYTES
 
 ROOT = Path(settings.BASE_DIR)
 DEPLOY = ROOT / "deploy"
+SIMC = "deploy/build-simulationcraft"
 CADDY = Path(sys.executable).with_name("caddy")
 PROCESSES = set(parse_procfile((ROOT / "Procfile").read_text()).processes)
 SETTINGS = set(re.findall(r"^#?([A-Z][A-Z0-9_]*)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"] == "simservice"}
+OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"].startswith("simservice")}
 # Settings that compose.yaml derives from DOMAIN and the passwords, or that its proxy and volumes need
 DERIVED = {
     *("DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES"),
@@ -49,6 +50,16 @@ def test_the_dockerfile_follows_the_rules_of_hadolint() -> None:
     check(Path(sys.executable).with_name("hadolint"), DEPLOY / "Dockerfile")
 
 
+def test_the_image_has_libcurl_and_no_compiler() -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    _, service, simc, default = re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]
+    # SimulationCraft is linked with libcurl.
+    assert {"ca-certificates", "libcurl4"} <= set(service.split())
+    assert "build-essential" not in service
+    assert simc.startswith("service AS simc\n")
+    assert default == "service\n"
+
+
 def test_the_image_contains_every_package_of_the_service() -> None:
     copied = set(re.findall(r"^COPY (\w+) /app/", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE))
     local = {"localstack", "tests", "bench", "sdk", "deploy"}
@@ -73,7 +84,7 @@ def test_the_lock_has_every_requirement_at_its_version() -> None:
 
 
 def test_compose_starts_every_process_and_migrates_first() -> None:
-    assert {service["command"][0] for service in OURS.values()} == {*PROCESSES, "python"}
+    assert {service["command"][0] for service in OURS.values()} == {*PROCESSES, "python", SIMC}
     for name in PROCESSES:
         assert OURS[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
     assert OURS["web"]["deploy"]["replicas"] == 2
@@ -82,6 +93,13 @@ def test_compose_starts_every_process_and_migrates_first() -> None:
 def test_migrations_wait_for_the_database_and_are_repeated() -> None:
     assert "--host" in COMPOSE["services"]["postgres"]["healthcheck"]["test"]
     assert OURS["migrate"]["restart"] == "on-failure:5"
+def test_compose_builds_where_sim_runs_builds() -> None:
+    builds, sim = OURS["builds"], OURS["sim"]
+    assert (builds["profiles"], builds["build"]["target"]) == (["builds"], "simc")
+    assert "builds:/opt/simc" in builds["volumes"]
+    assert "builds:/opt/simc:ro" in sim["volumes"]
+    # It runs each build in the sandbox.
+    assert builds["security_opt"] == sim["security_opt"]
 
 
 def test_deployments_start_with_expanding_migrations_only() -> None:
@@ -176,7 +194,7 @@ def test_backups_dump_the_database_before_they_copy_the_bucket() -> None:
 
 
 def test_images_have_a_version() -> None:
-    images = [service["image"] for service in COMPOSE["services"].values() if service["image"] != "simservice"]
+    images = [service["image"] for name, service in COMPOSE["services"].items() if name not in OURS]
     assert all(re.fullmatch(r"[\w/.-]+:[0-9][\w.-]*", image) for image in images), images
 
 
@@ -221,7 +239,7 @@ def test_400_slow_clients_fit_into_the_memory_of_the_proxy() -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_units_are_valid(unit: Path, tmp_path: Path) -> None:
     for each in UNITS:
-        text = each.read_text().replace("/opt/simservice", str(ROOT))
+        text = each.read_text().replace("/opt/simservice/current", str(ROOT))
         # systemd before 254 ignores it.
         (tmp_path / each.name).write_text(text.replace("DelegateSubgroup=worker\n", ""))
     check("systemd-analyze", "verify", "--man=no", tmp_path / unit.name)
@@ -229,7 +247,45 @@ def test_units_are_valid(unit: Path, tmp_path: Path) -> None:
 
 def test_units_start_every_process() -> None:
     commands = "\n".join(unit.read_text() for unit in UNITS)
-    assert set(re.findall(r"entrypoint (\S+)$", commands, re.MULTILINE)) == {"%i", "sim"}
+    assert set(re.findall(r"entrypoint (\S+)$", commands, re.MULTILINE)) == {"%i", "sim", SIMC}
+
+
+# They mount over parts of /proc, or make control groups read-only.
+FORBIDDEN = {
+    *("ProtectHostname", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProcSubset", "PrivatePIDs"),
+    *("ProtectControlGroups", "InaccessiblePaths", "ReadOnlyPaths"),
+}
+
+
+def test_the_unit_of_sim_leaves_proc_to_the_sandbox() -> None:
+    text = (DEPLOY / "systemd" / "simservice-sim.service").read_text()
+    assert set(re.findall(r"^(\w+)=", text, re.MULTILINE)) & FORBIDDEN == set()
+
+
+def test_the_wrapper_of_manage_has_what_the_unit_has(tmp_path: Path) -> None:
+    """In place of systemd, a script shows the unit, and another prints its arguments."""
+    unit = DEPLOY / "systemd" / "simservice-sim.service"
+    for name, line in (("systemctl", f"cat {unit}"), ("systemd-run", "printf '%s\\n' \"$@\"")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    command = [str(DEPLOY / "manage"), "grantcredits", "a b"]
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    given = set(re.findall(r"^--property=(\w+)=", "\n".join(lines), re.MULTILINE))
+    assert given >= {"User", "EnvironmentFile", "Environment", "NoNewPrivileges", "Delegate", "DelegateSubgroup"}
+    assert not given & {"ExecStart", "Restart", "WantedBy", "Description"}
+    assert lines[-2:] == ["grantcredits", "a b"]
+
+
+def test_a_process_keeps_its_version_when_the_link_moves(tmp_path: Path) -> None:
+    for version in ("1", "2"):
+        (tmp_path / version / "deploy").mkdir(parents=True)
+        shutil.copy(DEPLOY / "entrypoint", tmp_path / version / "deploy")
+    (tmp_path / "current").symlink_to("1")
+    command = [str(tmp_path / "current" / "deploy" / "entrypoint"), "sh", "-c", "pwd; echo $PATH"]
+    folder, path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert folder == str(tmp_path / "1")
+    assert path.startswith(f"{tmp_path}/1/.venv/bin:")
 
 
 @pytest.mark.parametrize(

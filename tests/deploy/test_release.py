@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -92,15 +93,36 @@ def test_an_empty_changelog_is_refused(root: Path) -> None:
         release.release("1.2.3", root=root)
 
 
-def test_a_failed_build_leaves_nothing_behind(root: Path) -> None:
+def break_build(root: Path) -> None:
     (root / "sdk" / "python" / "pyproject.toml").write_text("broken")
     git(root, "commit", "--quiet", "--all", "--message", "Break")
+
+
+def break_hook(root: Path) -> None:
+    hook = root / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+
+
+def break_tag(root: Path) -> None:
+    git(root, "config", "tag.gpgSign", "true")
+    git(root, "config", "gpg.program", "/bin/false")
+
+
+@pytest.mark.parametrize(
+    ("damage", "command"), [(break_build, "pip wheel"), (break_hook, "git commit"), (break_tag, "git tag")]
+)
+def test_a_failed_step_leaves_nothing_behind(root: Path, damage: Callable[[Path], None], command: str) -> None:
+    damage(root)
     before = git(root, "rev-parse", "HEAD")
-    with pytest.raises(release.Refused, match="pip wheel"):
+    with pytest.raises(release.Refused, match=command):
         release.release("1.2.3", root=root)
-    assert (git(root, "status", "--porcelain"), git(root, "tag"), git(root, "rev-parse", "HEAD")) == (
-        "",
-        "",
-        before,
-    )
+    assert git(root, "rev-parse", "HEAD") == before
+    assert (git(root, "status", "--porcelain"), git(root, "tag")) == ("", "")
     assert not (root / "dist").exists()
+
+
+def test_a_missing_version_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["release.py"])
+    assert release.main() == 1
+    assert "make release VERSION=1.2.3" in capsys.readouterr().err

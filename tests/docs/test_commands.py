@@ -107,7 +107,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name / "simc").chmod(0o755)
     repository = folder / "repository"
     (repository / "engine" / "simc").rename(repository / "engine" / "simc.sh")
-    (repository / "engine" / "Makefile").write_text("optimized:\n\tcp simc.sh simc\n")
+    (repository / "engine" / "Makefile").write_text("release:\n\tcp simc.sh simc\n")
     for each in (folder / "custom", repository):
         (each / "profiles").mkdir()
         (each / "profiles" / "gear.simc").write_text("head=,id=1\n")

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from simservice import admin as shared_admin
 from simservice import admin_actions as shared_actions
 from tests import admin_actions
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, make_running_job
+from tests.jobs.simulators import make_stand_in
 
 pytestmark = pytest.mark.django_db
 JOBS = "/admin/jobs/job/"
@@ -102,8 +104,8 @@ def test_an_action_takes_a_limited_number_of_jobs(operator: HttpClient, monkeypa
     assert Job.objects.filter(status="cancelled").count() == 0
 
 
-def test_withdrawing_and_restoring_builds_is_recorded(operator: HttpClient) -> None:
-    build = BuildFactory.create()
+def test_withdrawing_and_restoring_builds_is_recorded(operator: HttpClient, tmp_path: Path) -> None:
+    build = make_stand_in(tmp_path, 'print("SimulationCraft 1120-01")')
     for action in ("withdraw", "withdraw", "restore"):
         act(operator, action, build)
     assert Build.objects.get(pk=build.pk).withdrawn_at is None

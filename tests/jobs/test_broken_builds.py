@@ -88,13 +88,11 @@ def lacks_a_library(executable: Path) -> None:
 
 
 DAMAGES = [
-    (is_gone, "No such file"),
     (is_not_runnable, "is not an executable file"),
     (is_closed_to_the_worker, ""),
     (is_for_another_machine, "Exec format error"),
     (is_no_program, "Exec format error"),
     (lacks_its_interpreter, "No such file"),
-    (lost_its_folder, "No such file"),
     (lacks_a_library, "libcurl.so.4"),
 ]
 
@@ -118,6 +116,27 @@ def test_a_job_runs_on_the_next_build_if_its_own_is_broken(
     assert f"build {broken.pk} ({broken}) is broken" in caplog.text
 
 
+@pytest.mark.parametrize("damage", [is_gone, lost_its_folder])
+def test_a_build_that_one_machine_lacks_stays_available(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    absent, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
+    damage(Path(absent.executable))
+    job = run()
+    assert (job.status, job.build) == ("completed", older)
+    absent.refresh_from_db()
+    assert (absent.withdrawn_at, absent.broken_reason) == (None, "")
+
+
+def test_a_machine_without_builds_returns_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt, "LOST_PAUSE_SECONDS", 0.0)
+    build = stand_in(tmp_path, "new")
+    is_gone(Path(build.executable))
+    submitted = make_job()
+    attempt.execute(claim())
+    job = Job.objects.get(pk=submitted.pk)
+    assert (job.status, job.error_code, job.queue_deadline_at) == ("queued", None, submitted.queue_deadline_at)
+    assert build_of(job) == build
+
+
 def test_a_missing_readable_path_breaks_a_build(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
@@ -135,11 +154,11 @@ def test_callers_see_the_build_that_ran(
 ) -> None:
     settings.API_VARIANT = variant
     broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
-    is_gone(Path(broken.executable))
+    is_not_runnable(Path(broken.executable))
     job = run(key[0].client)
     assert api.get(f"jobs/{job.pk}").json()["build"]["id"] == str(older.pk)
     assert {build["id"] for build in api.get("builds").json()["builds"]} == {str(older.pk)}
-    is_gone(Path(older.executable))
+    is_not_runnable(Path(older.executable))
     failed = api.get(f"jobs/{run(key[0].client).pk}").json()
     assert (failed["errorCode"], failed["build"]) == ("build_unavailable", None)
     assert failed["runtime"]["creditsConsumed"] == 0
@@ -149,14 +168,14 @@ def test_callers_see_the_build_that_ran(
 
 def test_a_broken_pin_gives_way_to_the_channels_build(tmp_path: Path) -> None:
     newest, pinned = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
-    is_gone(Path(pinned.executable))
+    is_not_runnable(Path(pinned.executable))
     job = run(pinned_build=pinned)
     assert (job.status, job.build) == ("completed", newest)
 
 
 def test_a_job_fails_with_a_reason_without_another_build(tmp_path: Path) -> None:
     broken = stand_in(tmp_path, "new")
-    is_gone(Path(broken.executable))
+    is_not_runnable(Path(broken.executable))
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "build_unavailable", 0)
     assert not Run.objects.exists()
@@ -173,13 +192,13 @@ sim = {"options": {"iterations": 10}, "players": players, "profilesets": {"resul
 open("report.json", "w").write(json.dumps({"version": "1", "report_version": "2.0.0", "sim": sim}))
 """
     broken, older = stand_in(tmp_path, "new", report), stand_in(tmp_path, "old", report, days_old=3)
-    is_gone_after_one = stages.Stages._run_stage
+    run_one = stages.Stages._run_stage
     with pytest.MonkeyPatch.context() as patch:
 
         def run_stage(self: stages.Stages, stage: Stage) -> Outcome:
             if stage.number == 2 and self.build == broken:
-                is_gone(Path(broken.executable))
-            return is_gone_after_one(self, stage)
+                is_not_runnable(Path(broken.executable))
+            return run_one(self, stage)
 
         patch.setattr(stages.Stages, "_run_stage", run_stage)
         job = run(text='mage="A"\nlevel=80\n' + "\n".join(sets) + "\n", multi_stage=True)
@@ -229,7 +248,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
 
 def test_two_workers_mark_a_broken_build_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
-    is_gone(Path(broken.executable))
+    is_not_runnable(Path(broken.executable))
     for _ in range(2):
         make_job()
     jobs = [claim(), claim()]
@@ -284,6 +303,14 @@ def test_restoring_a_broken_build_probes_it_first(tmp_path: Path, operator: Http
     moved_path.rename(build.executable)
     assert "1 build restored" in restore(operator, build)
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
+
+
+def test_a_withdrawn_build_without_files_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:
+    build = stand_in(tmp_path, "new")
+    registry.withdraw(Build.objects.all())
+    lost_its_folder(Path(build.executable))
+    assert "No such file" in restore(operator, build)
+    assert build.withdrawn_at is not None
 
 
 def test_a_build_of_another_version_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:

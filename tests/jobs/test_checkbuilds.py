@@ -32,16 +32,23 @@ def installed(parent: Path, name: str) -> Build:
 
 
 def test_only_builds_that_do_not_run_are_withdrawn(tmp_path: Path) -> None:
-    good, gone = installed(tmp_path, "good"), installed(tmp_path, "gone")
-    Path(gone.executable).unlink()
+    good, damaged = installed(tmp_path, "good"), installed(tmp_path, "damaged")
+    Path(damaged.executable).write_text("#!/bin/sh\nexit 127\n")
     (line,) = check()
-    assert line.startswith(f"Withdrawn: {gone}. ")
-    for build in (good, gone):
+    assert line.startswith(f"Withdrawn: {damaged}. ")
+    for build in (good, damaged):
         build.refresh_from_db()
     assert (good.withdrawn_at, good.broken_reason) == (None, "")
-    assert gone.withdrawn_at is not None
-    assert gone.broken_reason
+    assert damaged.withdrawn_at is not None
+    assert damaged.broken_reason
     assert check() == []
+
+
+def test_a_build_that_this_machine_lacks_is_not_withdrawn(tmp_path: Path) -> None:
+    installed(tmp_path, "good")
+    Path(installed(tmp_path, "elsewhere").executable).unlink()
+    assert check() == []
+    assert not Build.objects.exclude(withdrawn_at=None).exists()
 
 
 def test_a_replaced_executable_is_withdrawn(tmp_path: Path) -> None:
@@ -67,14 +74,21 @@ def test_folders_of_builds_that_cannot_be_used_are_listed(tmp_path: Path) -> Non
     now = timezone.now()
     for name in ("used", "withdrawn", "broken", "needed"):
         installed(tmp_path, name)
-    (tmp_path / "orphan").mkdir()
+    (tmp_path / "of another database").mkdir()
+    (tmp_path / "0123abcd.part").mkdir()
     (tmp_path / "file").touch()
     outside = {"withdrawn_at": now}
     builds = {Path(build.executable).parent.name: build for build in Build.objects.all()}
     Build.objects.filter(pk__in=[builds["withdrawn"].pk, builds["needed"].pk]).update(**outside)
     Build.objects.filter(pk=builds["broken"].pk).update(**outside, broken_reason="It crashed.")
     make_job(text='mage="A"\n', pinned_build=builds["needed"])
-    assert check("--unused", str(tmp_path)) == [str(tmp_path / "orphan"), str(tmp_path / "withdrawn")]
+    assert check("--unused", str(tmp_path)) == [str(tmp_path / "0123abcd.part"), str(tmp_path / "withdrawn")]
+
+
+def test_an_empty_database_lists_no_folders(tmp_path: Path) -> None:
+    (tmp_path / "0123abcd.part").mkdir()
+    (tmp_path / "0123abcd").mkdir()
+    assert check("--unused", str(tmp_path)) == []
 
 
 def test_a_missing_folder_is_reported(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from jobs import lifecycle
-from jobs.builds import registration
+from jobs.builds import registration, registry
 from jobs.execution import attempt
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
@@ -70,6 +70,21 @@ def test_an_executable_that_is_not_a_simulator_is_rejected(tmp_path: Path, body:
     with pytest.raises(CommandError, match="did not print its version"):
         registerbuild(script(tmp_path / "simc", body))
     assert not Build.objects.exists()
+
+
+def test_a_withdrawn_build_is_restored_on_request(tmp_path: Path) -> None:
+    executable = script(tmp_path / "simc", f"echo '{VERSION}'")
+    registerbuild(executable)
+    registry.withdraw(Build.objects.all())
+    registerbuild(executable, "--restore")
+    assert Build.objects.get().withdrawn_at is None
+
+
+def test_a_registered_commit_can_be_skipped(tmp_path: Path) -> None:
+    registerbuild(script(tmp_path / "simc", f"echo '{VERSION}'"), "--if-new")
+    (tmp_path / "simc").unlink()
+    assert registerbuild(tmp_path / "simc", "--if-new") == ("", "")
+    assert Build.objects.count() == 1
 
 
 def test_an_executable_that_hangs_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

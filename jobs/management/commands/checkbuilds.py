@@ -20,7 +20,7 @@ class Command(BaseCommand):
             "--unused",
             type=Path,
             metavar="FOLDER",
-            help="list the subfolders of FOLDER without a build that can still be used, and check nothing",
+            help="list the subfolders of FOLDER whose builds no job can use any more, and check nothing",
         )
 
     def handle(self, *args: Any, unused: Path | None, **options: Any) -> None:

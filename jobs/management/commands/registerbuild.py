@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.utils import timezone
 
-from jobs.builds import registration
+from jobs.builds import registration, registry
 from jobs.models import Build
 
 OTHER_STACK = (
@@ -30,7 +30,13 @@ class Command(BaseCommand):
         parser.add_argument("--repo", default="", help="the repository it was built from, shown to callers")
         parser.add_argument("--created-at", type=_aware_time, help="when it was built, ISO 8601 (default: now)")
 
+        parser.add_argument("--restore", action="store_true", help="make a withdrawn build available again")
+        parser.add_argument("--if-new", action="store_true", help="do nothing if the commit is registered already")
+
     def handle(self, *args: Any, executable: Path, profiles: Path | None, **options: Any) -> None:
+        registered = Build.objects.filter(git_branch=options["branch"], commit=options["commit"])
+        if options["if_new"] and registered.exists():
+            return
         if profiles is not None and not profiles.is_dir():
             raise CommandError(f"{profiles} is not a folder.")
         self.warn_of_branch(options["branch"])
@@ -44,6 +50,8 @@ class Command(BaseCommand):
             build = registration.register(executable, origin, profiles=profiles, on_progress=self.show_progress)
         except registration.UnusableBuild as error:
             raise CommandError(str(error)) from error
+        if options["restore"]:
+            registry.restore(Build.objects.filter(pk=build.pk))
         self.stdout.write(f"{build.pk} {build.simc_version} ({build}), {len(build.profiles)} bundled profiles")
         self.show_checks(build)
         self.report(f"Registered in the database {connection.settings_dict['NAME']}. {OTHER_STACK}")

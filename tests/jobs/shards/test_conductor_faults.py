@@ -19,7 +19,6 @@ from pytest_django import Settings
 
 from clients.audit import SYSTEM
 from jobs import artifacts, cancellation, lifecycle, shutdown
-from jobs.builds import registry
 from jobs.enums import Priority
 from jobs.execution import attempt, conductor, helper, shard_intake
 from jobs.execution.conductor import Conductor
@@ -378,23 +377,15 @@ def test_a_build_replaced_in_mid_job_gives_the_attempt_up(tmp_path: Path, number
     assert_nothing_left(job)
 
 
-def test_a_build_that_vanishes_before_the_first_shard_is_broken(
+def test_a_build_that_vanishes_before_the_first_shard_is_not_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken: list[str] = []
-
-    def mark_broken(build: Build, reason: str) -> None:
-        broken.append(reason)
-        build.delete()
-
-    monkeypatch.setattr(registry, "mark_broken", mark_broken)
+    monkeypatch.setattr("jobs.execution.attempt.LOST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr("jobs.execution.simulation.SECOND_START_SECONDS", 0.0)
     build = make_simulator(tmp_path)
     Path(build.executable).unlink()
     job = conducted()
-    assert (job.status, job.error_code) == ("failed", "build_unavailable")
-    assert len(broken) == 1
-    assert "No such file" in broken[0]
+    assert (job.status, build_of(job)) == ("queued", build)
 
 
 def test_a_build_that_is_busy_for_a_moment_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,87 @@
+"""The script that builds SimulationCraft and registers it, with a repository whose `make` copies a file.
+
+A script in place of manage.py records its commands; `tests/docs/test_commands.py` uses the real one.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+SCRIPT = Path(settings.BASE_DIR) / "deploy" / "build-simulationcraft"
+MANAGE = """
+import pathlib, sys
+with pathlib.Path("calls").open("a") as calls:
+    print(*sys.argv[1:], file=calls)
+sys.exit(pathlib.Path("fails").exists() and sys.argv[1] == "registerbuild")
+"""
+
+
+class Machine:
+    """A machine with the script, a repository and a folder for builds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repository, self.builds = folder / "repository", folder / "simc" / "midnight"
+        for name in ("deploy", "repository/engine", "repository/profiles"):
+            (folder / name).mkdir(parents=True)
+        shutil.copy(SCRIPT, folder / "deploy")
+        (folder / "manage.py").write_text(MANAGE)
+        (self.repository / "engine" / "Makefile").write_text("release:\n\techo built >simc\n")
+        (self.repository / "profiles" / "gear.simc").touch()
+        self.git("init", "--quiet", "--initial-branch=midnight")
+        self.commit = self.add_commit()
+
+    def git(self, *arguments: str) -> str:
+        git = ["git", "-C", str(self.repository), "-c", "user.name=Test", "-c", "user.email=test@localhost"]
+        return subprocess.run([*git, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+    def add_commit(self) -> str:
+        self.git("add", ".")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "Change")
+        return self.git("rev-parse", "HEAD")
+
+    def run(self, *arguments: str) -> list[str]:
+        """Run the script and return the commands of manage.py that it ran, without their options."""
+        environment = {"SIMC_REPOSITORY": str(self.repository), "SIMC_FOLDER": str(self.folder / "simc")}
+        (self.folder / "calls").write_text("")
+        self.status = subprocess.run(
+            [self.folder / "deploy" / SCRIPT.name, *arguments], env=os.environ | environment, check=False
+        ).returncode
+        return [line.split()[0] for line in (self.folder / "calls").read_text().splitlines()]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_build_is_complete_before_it_is_registered(machine: Machine) -> None:
+    assert machine.run() == ["registerbuild", "checkbuilds", "checkbuilds"]
+    assert sorted(path.name for path in (machine.builds / machine.commit).iterdir()) == ["profiles", "simc"]
+
+
+def test_a_build_can_be_copied_before_it_is_registered(machine: Machine) -> None:
+    assert machine.run("build") == []
+    assert (machine.builds / machine.commit / "simc").exists()
+    machine.add_commit()
+    assert machine.run("register") == ["registerbuild", "checkbuilds", "checkbuilds"]
+    assert [path.name for path in machine.builds.iterdir()] == [machine.commit]
+
+
+def test_an_interrupted_registration_is_repeated(machine: Machine) -> None:
+    machine.run("build")
+    assert machine.run()[0] == "registerbuild"
+
+
+def test_a_build_that_cannot_be_registered_is_removed(machine: Machine) -> None:
+    (machine.folder / "fails").touch()
+    assert machine.run() == ["registerbuild"]
+    assert (machine.status, list(machine.builds.iterdir())) == (1, [])
+
+
+def test_an_unknown_step_is_refused(machine: Machine) -> None:
+    assert (machine.run("check"), machine.status) == ([], 2)
