@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import environ
 
+from simservice import public_names
+
 Value = TypeVar("Value")
 HELP = (
     ".env.example lists all settings. To try the service without any, run `make run`. To run a command against a "
@@ -58,6 +60,17 @@ class Environment:
     def names(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
         """Return a list, comma-separated in the environment."""
         return list(self._env.list(name, default=list(default)))
+
+    def host_names(self, name: str, *, default: Sequence[str]) -> list[str]:
+        """Return a list of host names of the public internet."""
+        hosts = self.names(name, default=default)
+        for host in hosts:
+            self.require(
+                public_names.is_public(host),
+                f"{name} contains {host!r}, which is not a public host name. List names such as us.battle.net, "
+                "separated by commas, without scheme, port, wildcard or spaces.",
+            )
+        return hosts
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return a truth value."""

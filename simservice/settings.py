@@ -88,8 +88,8 @@ SIM_MEMORY_BYTES = env.integer("SIM_MEMORY_BYTES", default=4 << 30, minimum=1 <<
 SIM_DISK_BYTES = env.integer("SIM_DISK_BYTES", default=512 << 20, minimum=1 << 20)
 SIM_OUTPUT_BYTES = env.integer("SIM_OUTPUT_BYTES", default=256 << 20, minimum=1 << 20)
 
-# The only hosts that a simulator with game credentials can reach, on port 443 (checked in jobs/apps.py)
-GAME_API_HOSTS = env.names(
+# The only hosts that a simulator with game credentials can reach, on port 443
+GAME_API_HOSTS = env.host_names(
     "GAME_API_HOSTS",
     default=[
         *(f"{region}.battle.net" for region in ("us", "eu", "apac")),

@@ -51,6 +51,7 @@ def change_environment(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, st
         ({"API_RESOURCE": "my sims"}, "API_RESOURCE is 'my sims'; it must be lower-case letters"),
         ({"WEBHOOK_CA_FILE": "/missing.pem"}, "WEBHOOK_CA_FILE is '/missing.pem', which is not a file."),
         ({"GIT_BRANCHES": ""}, "GIT_BRANCHES is empty"),
+        ({"GAME_API_HOSTS": "us.battle.net,10.0.0.1"}, "GAME_API_HOSTS contains '10.0.0.1', which is not a public"),
         ({"HEARTBEAT_SECONDS": "15"}, "HEARTBEAT_SECONDS is 15; it must be less than LEASE_SECONDS (15)."),
         ({"HSTS_PRELOAD": "true"}, "HSTS_SECONDS is 0, so"),
         ({"PUBLIC_BASE_URL": "https://sim.example.org"}, "ALLOWED_HOSTS does not contain the host"),
@@ -76,6 +77,7 @@ def test_a_wrong_setting_is_reported(
 @pytest.mark.parametrize("line", [*PROCESSES.values(), "python manage.py check"], ids=[*PROCESSES, "manage"])
 def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"SECRET_KEY": None, "REDIS_URL": None, "DEBUG": "maybe", "HEARTBEAT_SECONDS": "99"}
+    wrong["GAME_API_HOSTS"] = "us.battle.net,10.0.0.1"
     change_environment(monkeypatch, wrong)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
@@ -88,8 +90,8 @@ def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytes
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert len(PROBLEM.findall(done.stderr)) == 4
-    assert done.stderr.startswith("The settings have 4 problems:\n")
+    assert len(PROBLEM.findall(done.stderr)) == 5
+    assert done.stderr.startswith("The settings have 5 problems:\n")
     assert done.stderr.count(".env.example lists all settings.") == 1
 
 
