@@ -6,7 +6,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from django.http import HttpRequest
 from pythonjsonlogger.json import JsonFormatter
+
+from simservice.metrics import route_of
 
 IDS = ("request_id", "account_id", "job_id", "attempt", "trace_id")
 # Libraries add other fields to their records, such as whole requests, which may contain secrets.
@@ -41,6 +44,18 @@ class AddIds(logging.Filter):
         request_id = getattr(getattr(record, "request", None), "META", {}).get("REQUEST_ID")
         if request_id is not None:
             record.__dict__.setdefault("request_id", request_id)
+        return True
+
+
+class HidePaths(logging.Filter):
+    """Replaces the path in each record about a request with its route, because the path can be a secret link."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = getattr(record, "request", None)
+        if isinstance(request, HttpRequest) and isinstance(record.args, tuple):
+            # Django logs it with escapes.
+            path = request.path.encode("unicode_escape").decode("ascii")
+            record.args = tuple(route_of(request) if argument == path else argument for argument in record.args)
         return True
 
 

@@ -352,9 +352,17 @@ LOGGING = {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "simservice.logs.JsonLines"},
     },
-    "filters": {"ids": {"()": "simservice.logs.AddIds"}, "causes": {"()": "simservice.causes.NameCauses"}},
+    "filters": {
+        "causes": {"()": "simservice.causes.NameCauses"},
+        "ids": {"()": "simservice.logs.AddIds"},
+        "paths": {"()": "simservice.logs.HidePaths"},
+    },
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["causes", "ids"]},
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["causes", "ids", "paths"],
+        },
         **_sentry,
     },
     "root": {"handlers": ["console", *_sentry], "level": LOG_LEVEL},

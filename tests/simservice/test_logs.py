@@ -22,7 +22,7 @@ from jobs.execution import attempt
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Build
 from simservice.api.middleware import RequestIdMiddleware
-from simservice.logs import AddIds, JsonLines, add_log_ids, log_ids
+from simservice.logs import AddIds, HidePaths, JsonLines, add_log_ids, log_ids
 from tests.factories import make_job
 from tests.jobs.simulators import claim, wait_until
 from tests.web_server import request, web_server
@@ -43,6 +43,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[list[dict[str, Any]]]:
 
     handler = Lines()
     handler.addFilter(AddIds())
+    handler.addFilter(HidePaths())
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.addHandler(handler)
@@ -105,6 +106,31 @@ def test_the_line_of_a_responses_status_has_the_requests_id(
     assert line["request_id"] == response["X-Request-Id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (f"/share/secret{'x' * 16}", "Internal Server Error: share/<token:token>"),
+        (
+            "/accounts/password/reset/key/1-secret/",
+            "Internal Server Error: accounts/password/reset/key/(?P<uidb36>",
+        ),
+        ("/share/secret/é", "Not Found: none"),
+    ],
+    ids=["share link", "reset link", "no route"],
+)
+def test_a_line_contains_no_secret_link(path: str, message: str, lines: list[dict[str, Any]]) -> None:
+    # Without the mark `django_db`, the database fails.
+    HttpClient(raise_request_exception=False).get(path)
+    assert lines[-1]["message"].startswith(message)
+    assert "secret" not in json.dumps(lines)
+
+
+@pytest.mark.django_db
+def test_the_line_of_an_unknown_share_link_has_its_route(client: HttpClient, lines: list[dict[str, Any]]) -> None:
+    assert client.get(f"/share/{'x' * 22}").status_code == 404
+    assert [line["message"] for line in lines] == ["Not Found: share/<token:token>"]
+
+
 @pytest.mark.django_db
 def test_an_authenticated_requests_lines_have_the_account(
     key: tuple[ApiKey, str], lines: list[dict[str, Any]]
@@ -131,14 +157,16 @@ def test_a_periodic_threads_lines_have_the_ids_of_its_block(lines: list[dict[str
     assert lines[0]["job_id"] == 7
 
 
-def test_every_line_of_the_web_server_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_the_web_server_are_json_without_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FORMAT", "json")
     with web_server(tmp_path / "log") as web:
         assert web.send(request(b"/healthz")).status == 200
-        assert web.send(b"nonsense\r\n\r\n").status == 400
+        assert web.send(request(b"/share/secret")).status == 404
+        assert web.send(b"GET /share/secret link HTTP/1.1\r\n\r\n").status == 400
     messages = [json.loads(line)["message"] for line in (tmp_path / "log").read_text().splitlines()]
     assert any(message.startswith("Listening at") for message in messages)
     assert any("rejected" in message for message in messages)
+    assert not any("secret" in message for message in messages)
 
 
 def test_every_line_of_a_worker_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
