@@ -1,5 +1,6 @@
 """Readers of the settings in the environment. They collect all problems, so that a start reports them together."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -33,11 +34,11 @@ class Environment:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self._env = environ.Env()
 
     def text(self, name: str, *, default: str = "") -> str:
-        """Return a text."""
-        return str(self._env.str(name, default=default))
+        """Return a text, the default if it is missing or empty."""
+        # django-environ would replace a value such as `$ecret` with that of another variable.
+        return os.environ.get(name) or default
 
     def required(self, name: str, purpose: str) -> str:
         """Return a text that has no default."""
@@ -58,8 +59,9 @@ class Environment:
         return value
 
     def names(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
-        """Return a list, comma-separated in the environment."""
-        return list(self._env.list(name, default=list(default)))
+        """Return a list, comma-separated in the environment. If it is empty there, it has no entries."""
+        value = os.environ.get(name)
+        return list(default) if value is None else [entry for entry in value.split(",") if entry]
 
     def host_names(self, name: str, *, default: Sequence[str]) -> list[str]:
         """Return a list of host names of the public internet."""

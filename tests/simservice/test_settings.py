@@ -182,6 +182,18 @@ def test_mail_is_not_printed_without_a_mail_server(variables: dict[str, str]) ->
     assert done.stdout + done.stderr == ""
 
 
+def test_a_value_that_begins_with_a_dollar_sign_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CREDENTIALS_KEY", "$ecret")
+    monkeypatch.setenv("SECRET_KEY_FALLBACKS", "$HOME,$$")
+    values = runpy.run_path(str(SETTINGS))
+    assert (values["CREDENTIALS_KEY"], values["SECRET_KEY_FALLBACKS"]) == ("$ecret", ["$HOME", "$$"])
+
+
+def test_an_empty_value_is_the_default() -> None:
+    names = ("DATA_DIR", "SERVICE_BRAND", "SANDBOX", "DEBUG", "LEASE_SECONDS", "MIN_TARGET_ERROR", "SIGNUP_PLAN")
+    assert settings_of(**dict.fromkeys(names, "")) == settings_of()
+
+
 def test_mail_comes_from_the_one_sender_setting() -> None:
     values = settings_of(EMAIL_FROM="us@example.org", DEFAULT_FROM_EMAIL="them@example.org")
     assert {values["DEFAULT_FROM_EMAIL"], values["SERVER_EMAIL"]} == {"'us@example.org'"}
