@@ -17,7 +17,7 @@ def _artifact_storage() -> dict[str, Any]:
     """Return the storage of artifacts: a bucket if one is set, else a folder in `DATA_DIR`."""
     bucket = env.text("ARTIFACTS_BUCKET")
     options = {
-        "endpoint_url": env.text("ARTIFACTS_ENDPOINT_URL"),
+        "endpoint_url": env.web_address("ARTIFACTS_ENDPOINT_URL"),
         "region": env.text("ARTIFACTS_REGION"),
         "access_key_id": env.text("ARTIFACTS_ACCESS_KEY_ID"),
         "secret_access_key": env.text("ARTIFACTS_SECRET_ACCESS_KEY"),
@@ -41,7 +41,7 @@ SECRET_KEY = env.required("SECRET_KEY", "the key that signs sessions and links: 
 # Earlier values of SECRET_KEY, which still verify and decrypt
 SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.names("CSRF_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 DATA_DIR = Path(env.text("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
 # Number of proxies in front of the service that set X-Forwarded-For and X-Forwarded-Proto; 0 ignores these headers
@@ -55,7 +55,7 @@ CREDENTIALS_KEY = env.text("CREDENTIALS_KEY")
 WEBHOOK_SECRETS_KEYS = env.names("WEBHOOK_SECRETS_KEYS")
 WEBHOOK_PER_SECOND = env.integer("WEBHOOK_PER_SECOND", default=20, minimum=1)
 WEBHOOK_IN_FLIGHT = env.integer("WEBHOOK_IN_FLIGHT", default=4, minimum=1)
-WEBHOOK_ALLOWED_ADDRESSES = env.names("WEBHOOK_ALLOWED_ADDRESSES")
+WEBHOOK_ALLOWED_ADDRESSES = env.hosts_with_ports("WEBHOOK_ALLOWED_ADDRESSES")
 WEBHOOK_CA_FILE = env.file("WEBHOOK_CA_FILE")
 
 # Settings that change the API: docs/reference/contract.md#deployment-settings

@@ -220,7 +220,7 @@ class TestSetting:
         env = Environment()
         env.host_names("GAME_API_HOSTS", default=[])
         (problem,) = env.problems
-        assert problem.startswith(f"GAME_API_HOSTS contains {entry!r}, which is not a public host name.")
+        assert problem.startswith(f"GAME_API_HOSTS contains {entry!r}, which is not a public host name")
 
     def test_uppercase_names_are_accepted(self) -> None:
         assert public_names.is_public("US.Battle.NET")
