@@ -43,6 +43,12 @@ def _service_checks() -> Iterator[tuple[str, bool, str, str]]:
         "PUBLIC_BASE_URL is not set, so links take their host from the request.",
         "Set PUBLIC_BASE_URL, for example https://sim.example.org.",
     )
+    yield (
+        "W008",
+        settings.SECURE_SSL_REDIRECT and not settings.TRUSTED_PROXIES,
+        "SSL_REDIRECT=true and TRUSTED_PROXIES=0: behind a proxy that terminates TLS, redirects never end.",
+        "Set TRUSTED_PROXIES to the number of proxies, or skip this if gunicorn terminates TLS.",
+    )
 
 
 def _connection_checks() -> Iterator[tuple[str, bool, str, str]]:

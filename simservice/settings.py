@@ -393,4 +393,9 @@ env.require(
     not (SECURE_SSL_REDIRECT and PUBLIC_BASE_URL.startswith("http:")),
     "PUBLIC_BASE_URL begins with http://, but SSL_REDIRECT redirects to https://.",
 )
+env.require(
+    not (SESSION_COOKIE_SECURE and PUBLIC_BASE_URL.startswith("http:")),
+    "PUBLIC_BASE_URL begins with http://, but browsers send secure cookies only over HTTPS, so nobody could log in."
+    " Use https://, or set SECURE_COOKIES=false.",
+)
 env.check()

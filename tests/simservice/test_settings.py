@@ -72,7 +72,11 @@ def change_environment(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, st
         ({"HEARTBEAT_SECONDS": "15"}, "HEARTBEAT_SECONDS is 15; it must be less than LEASE_SECONDS (15)."),
         ({"HSTS_PRELOAD": "true"}, "HSTS_SECONDS is 0, so"),
         ({"PUBLIC_BASE_URL": "https://sim.example.org"}, "ALLOWED_HOSTS does not contain the host"),
-        ({"PUBLIC_BASE_URL": "http://localhost", "SSL_REDIRECT": "1"}, "PUBLIC_BASE_URL begins with http://"),
+        (
+            {"PUBLIC_BASE_URL": "http://localhost", "SECURE_COOKIES": "0", "SSL_REDIRECT": "1"},
+            "PUBLIC_BASE_URL begins with http://, but SSL_REDIRECT",
+        ),
+        ({"PUBLIC_BASE_URL": "http://localhost"}, "PUBLIC_BASE_URL begins with http://, but browsers"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -116,7 +120,8 @@ def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytes
     "changes",
     [
         {"PUBLIC_BASE_URL": "https://sim.example.org", "ALLOWED_HOSTS": ".example.org"},
-        {"PUBLIC_BASE_URL": "http://[::1]:8000/"},
+        {"PUBLIC_BASE_URL": "http://[::1]:8000/", "SECURE_COOKIES": "false"},
+        {"PUBLIC_BASE_URL": "http://localhost", "DEBUG": "true"},
         {"PUBLIC_BASE_URL": "https://anything.example", "ALLOWED_HOSTS": "*"},
         {"HSTS_SECONDS": "60", "HSTS_PRELOAD": "true", "SSL_REDIRECT": "on"},
         {"CSRF_TRUSTED_ORIGINS": "https://*.example.org,http://[::1]:8000"},
