@@ -86,9 +86,17 @@ def _has_password(url: str) -> bool:
 
 def _is_protected(database: Mapping[str, Any]) -> bool:
     """Return whether a database connection stays on this machine or must use TLS."""
-    options = database.get("OPTIONS", {})
-    hosts = str(options.get("host") or database.get("HOST") or "").split(",")
-    return options.get("sslmode") in TLS_MODES or all(_is_local(host) for host in hosts)
+    return requires_tls(database) or all(_is_local(host) for host in hosts_of(database))
+
+
+def requires_tls(database: Mapping[str, Any]) -> bool:
+    """Return whether connections to a database must use TLS."""
+    return database.get("OPTIONS", {}).get("sslmode") in TLS_MODES
+
+
+def hosts_of(database: Mapping[str, Any]) -> list[str]:
+    """Return the hosts of a database; libpq accepts several, also as the parameter `host` of a URL."""
+    return str(database.get("OPTIONS", {}).get("host") or database.get("HOST") or "").split(",")
 
 
 def _is_local(host: str) -> bool:
