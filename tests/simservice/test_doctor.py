@@ -92,6 +92,16 @@ def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.M
     assert finding.message.startswith(f"This machine's clock is {where} that of PostgreSQL")
 
 
+def test_the_time_to_connect_does_not_count() -> None:
+    delays = iter([0.5, 0])
+
+    def clock() -> float:
+        time.sleep(next(delays))
+        return time.time()
+
+    assert abs(doctor._seconds_ahead_of(clock)) < 0.2
+
+
 @contextmanager
 def bucket(folder: Path, settings: Settings, *options: str) -> Iterator[None]:
     """Store artifacts in a bucket during a block."""
