@@ -1,4 +1,4 @@
-"""Log lines as JSON (`LOG_FORMAT=json`), with the ids of the request or of the job's attempt that logs them."""
+"""Log lines as JSON (`LOG_FORMAT=json`), with the ids of the request, attempt or event that logs them."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from pythonjsonlogger.json import JsonFormatter
 
 from simservice.metrics import route_of
 
-IDS = ("request_id", "account_id", "job_id", "attempt", "trace_id")
+IDS = ("request_id", "account_id", "job_id", "attempt", "event_id", "trace_id")
 # Libraries add other fields to their records, such as whole requests, which may contain secrets.
 FIELDS = ("time", "level", "logger", "message", *IDS, "exc_info")
 _ids: ContextVar[Mapping[str, object]] = ContextVar("log_ids")

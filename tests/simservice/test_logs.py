@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,23 @@ from django.test import Client as HttpClient
 from django.test import RequestFactory
 from rest_framework.request import Request
 
+from billing import ledger
 from clients.authentication import KeyAuthentication
 from clients.models import ApiKey
+from dashboard.access import AccountAccess, account_page
 from jobs.execution import attempt
 from jobs.execution.periodic_thread import PeriodicThread
-from jobs.models import Build
+from jobs.models import Build, Job
+from jobs.queueing import sweep
 from simservice.api.middleware import RequestIdMiddleware
 from simservice.logs import AddIds, HidePaths, JsonLines, add_log_ids, log_ids
-from tests.factories import make_job
+from tests.factories import make_job, make_member
 from tests.jobs.simulators import claim, wait_until
 from tests.web_server import request, web_server
+from tests.webhooks.helpers import STEADY, end_job, make_client_with_events
+from webhooks import dispatcher
+from webhooks.claims import claim as claim_events
+from webhooks.connection_pool import ConnectionPool
 
 logger = logging.getLogger("tests.logs")
 
@@ -149,6 +158,41 @@ def test_an_attempts_lines_have_its_ids(minisim: Build, lines: list[dict[str, An
     attempt.execute(job)
     (ended,) = [line for line in lines if line["message"].endswith(": completed")]
     assert (ended["job_id"], ended["attempt"], ended["account_id"]) == (job.pk, 1, job.account_id)
+
+
+@pytest.mark.django_db
+def test_a_dashboard_requests_lines_have_the_account(lines: list[dict[str, Any]]) -> None:
+    @account_page()
+    def page(_: HttpRequest, access: AccountAccess) -> HttpResponse:
+        logger.warning("for %s", access.user)
+        return HttpResponse()
+
+    membership = make_member()
+    request = RequestFactory().get("/")
+    request.user = membership.user
+    with log_ids(request_id="req_1"):
+        page(request, membership.account.name)
+    assert lines[-1]["account_id"] == membership.account_id
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sweeps_lines_have_the_job(lines: list[dict[str, Any]]) -> None:
+    job = make_job()
+    Job.objects.update(queue_deadline_at=job.created_at)
+    ledger.release(job.pk)
+    sweep.end_overdue_waits()
+    assert (lines[-1]["job_id"], lines[-1]["account_id"]) == (job.pk, job.account_id)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deliverys_lines_have_the_event_and_the_job(lines: list[dict[str, Any]]) -> None:
+    client = make_client_with_events(0)
+    job = end_job(client)
+    (attempt,) = claim_events(STEADY, room=1)
+    with closing(ConnectionPool()) as connections:
+        dispatcher.deliver(replace(attempt, body="not bytes"), connections)
+    ids = {"event_id": attempt.event, "job_id": job.pk, "account_id": client.account_id}
+    assert lines[-1] | ids == lines[-1]
 
 
 def test_a_periodic_threads_lines_have_the_ids_of_its_block(lines: list[dict[str, Any]]) -> None:
