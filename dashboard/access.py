@@ -19,6 +19,7 @@ from clients import audit, members
 from clients.audit import Actor
 from clients.members import Role
 from clients.models import Membership
+from simservice.logs import add_log_ids
 
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, "AccountAccess", P], HttpResponseBase]
@@ -102,4 +103,5 @@ def _find_access(request: HttpRequest, user: User, account: str) -> AccountAcces
     if membership is None:
         raise Http404
     membership.user = user
+    add_log_ids(account_id=membership.account_id)
     return AccountAccess(membership, request)

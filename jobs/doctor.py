@@ -1,13 +1,14 @@
 """Checks of the parts that run jobs, for `manage.py doctor`."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.db.models.functions import Now
 
 from jobs.builds import registration, registry
 from jobs.enums import CLAIMED
-from jobs.lifecycle import LEASE_EXPIRED
 from jobs.models import Build, Job
 from jobs.queueing import announcements
 from jobs.runs import runner
@@ -65,8 +66,10 @@ def check_workers() -> Iterator[Finding]:
         yield ok(f"simulation workers: {len(workers)}, slots: {worker_heartbeats.total_slots(workers)}")
     else:
         yield warning("No simulation worker is running, so jobs wait.", "Start a `sim` process.")
-    stalled = Job.objects.filter(LEASE_EXPIRED, status__in=CLAIMED).count()
-    unannounced = announcements.unannounced().count()
+    # The next sweep handles what has just expired.
+    late = Now() - timedelta(seconds=settings.SWEEP_SECONDS * 5)
+    stalled = Job.objects.filter(status__in=CLAIMED, lease_expires_at__lt=late).count()
+    unannounced = announcements.unannounced().filter(created_at__lt=late).count()
     if stalled or unannounced:
         yield failure(
             f"The sweep is late: expired leases: {stalled}, unannounced jobs: {unannounced}.",

@@ -243,6 +243,11 @@ class Job(models.Model):
         return public_status_of(self.status)
 
     @property
+    def log_ids(self) -> dict[str, int]:
+        """Return the ids in log lines about this attempt at the job."""
+        return {"job_id": self.pk, "attempt": self.attempt, "account_id": self.account_id}
+
+    @property
     def is_waiting(self) -> bool:
         """Return whether callers see the job as waiting."""
         return self.public_status in (PublicStatus.PENDING, PublicStatus.QUEUED)

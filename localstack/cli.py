@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
             _run_until_stopped(stack, arguments.data, with_demo=arguments.demo)
     except LocalStackError as error:
         print_message(str(error))
-        return 1
+        return error.status
     except StopRequested:
         return 1 if arguments.once else 0
 

@@ -11,6 +11,14 @@ TAIL_BYTES = 16 * 1024
 class LocalStackError(Exception):
     """The stack cannot run. The message is shown to the user."""
 
+    status = 1
+
+
+class InvalidSettings(LocalStackError):
+    """Settings in the environment are invalid."""
+
+    status = 2
+
 
 def print_output(text: str, *, end: str = "\n") -> None:
     """Write a result to stdout and flush it."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import requests
 from honcho.environ import parse_procfile
 
-from localstack.console import LocalStackError, print_message, tail
+from localstack.console import InvalidSettings, LocalStackError, print_message, tail
 from localstack.folder import DataFolder
 from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
@@ -24,6 +24,7 @@ from localstack.supervisor import Program, Supervisor, shell
 CHECKOUT = Path(__file__).resolve().parents[1]
 READY_SECONDS = 60.0
 HOST = "127.0.0.1"
+PLACEHOLDERS = {"DATABASE_URL": "postgresql:///any", "REDIS_URL": "redis://any"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ def running(folder: DataFolder, *, port: int) -> Iterator[Stack]:
     """
     with folder.locked():
         _check_port(port)
+        _check_settings(_settings(folder, port=port, secret_key=folder.secrets()["secretKey"]))
         supervisor = Supervisor(adopt_orphans=True)
         try:
             yield _start(supervisor, folder, port=port)
@@ -67,6 +69,22 @@ def _check_port(port: int) -> None:
             raise LocalStackError(
                 f"Port {port} cannot be used: {error.strerror}. Choose another with --port; 0 selects a free port."
             ) from error
+
+
+def _check_settings(settings: Mapping[str, str]) -> None:
+    """Raise InvalidSettings if the service would not start with these settings and those of the environment."""
+    # Addresses of servers that are not started yet
+    servers = {name: os.environ.get(name) or url for name, url in PLACEHOLDERS.items()}
+    done = subprocess.run(
+        [sys.executable, "-c", "import simservice.settings"],
+        cwd=CHECKOUT,
+        env=_program_environment({**settings, **servers}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise InvalidSettings(done.stderr.strip())
 
 
 def _start(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:

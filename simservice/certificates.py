@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from django.conf import settings
 
+from simservice.checks import hosts_of, requires_tls
+
 CONNECT_SECONDS = 5.0
 # The message that asks PostgreSQL for TLS: its length and a code (PostgreSQL's manual, "Message Formats").
 SSL_REQUEST = struct.pack("!II", 8, 80877103)
-# With other values of `sslmode`, connections work without TLS.
-TLS_MODES = ("require", "verify-ca", "verify-full")
 
 # Connects to a server and returns its certificate in DER. Raises OSError.
 Fetch = Callable[[], bytes]
@@ -28,10 +28,10 @@ Fetch = Callable[[], bytes]
 def servers() -> Iterator[tuple[str, Fetch]]:
     """Yield the name of each server that must use TLS, and a function that returns its certificate."""
     database = settings.DATABASES["default"]
-    if database.get("OPTIONS", {}).get("sslmode") in TLS_MODES:
-        # libpq accepts several hosts, with a port for each or for all.
-        ports = str(database["PORT"] or 5432).split(",")
-        for host, port in zip(database["HOST"].split(","), cycle(ports), strict=False):
+    if requires_tls(database):
+        # There is a port for each host, or one for all.
+        ports = str(database.get("OPTIONS", {}).get("port") or database["PORT"] or 5432).split(",")
+        for host, port in zip(hosts_of(database), cycle(ports), strict=False):
             yield "PostgreSQL", partial(_of_postgresql, host, int(port))
     redis = urlsplit(settings.REDIS_URL)
     if redis.scheme == "rediss":

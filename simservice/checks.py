@@ -43,6 +43,12 @@ def _service_checks() -> Iterator[tuple[str, bool, str, str]]:
         "PUBLIC_BASE_URL is not set, so links take their host from the request.",
         "Set PUBLIC_BASE_URL, for example https://sim.example.org.",
     )
+    yield (
+        "W008",
+        settings.SECURE_SSL_REDIRECT and not settings.TRUSTED_PROXIES,
+        "SSL_REDIRECT=true and TRUSTED_PROXIES=0: behind a proxy that terminates TLS, redirects never end.",
+        "Set TRUSTED_PROXIES to the number of proxies, or skip this if gunicorn terminates TLS.",
+    )
 
 
 def _connection_checks() -> Iterator[tuple[str, bool, str, str]]:
@@ -79,10 +85,18 @@ def _has_password(url: str) -> bool:
 
 
 def _is_protected(database: Mapping[str, Any]) -> bool:
-    """Return whether a database connection stays on this machine, or its URL decides whether it uses TLS."""
-    options = database.get("OPTIONS", {})
-    hosts = str(options.get("host") or database.get("HOST") or "").split(",")
-    return options.get("sslmode") in (*TLS_MODES, "disable") or all(_is_local(host) for host in hosts)
+    """Return whether a database connection stays on this machine or must use TLS."""
+    return requires_tls(database) or all(_is_local(host) for host in hosts_of(database))
+
+
+def requires_tls(database: Mapping[str, Any]) -> bool:
+    """Return whether connections to a database must use TLS."""
+    return database.get("OPTIONS", {}).get("sslmode") in TLS_MODES
+
+
+def hosts_of(database: Mapping[str, Any]) -> list[str]:
+    """Return the hosts of a database; libpq accepts several, also as the parameter `host` of a URL."""
+    return str(database.get("OPTIONS", {}).get("host") or database.get("HOST") or "").split(",")
 
 
 def _is_local(host: str) -> bool:

@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 MIN_POSTGRESQL = 140_000
 EXPIRES_SOON_DAYS = 14
+NO_EVICTION = "noeviction"
 MIN_FREE_FILES = 10_000
 WRITTEN_BYTES = 1 << 20
 # The permission of a bucket that each step needs
@@ -181,7 +182,7 @@ def _interrupted() -> list[str]:
 
 
 def check_redis() -> Iterator[Finding]:
-    """Yield whether Redis accepts writes."""
+    """Yield whether Redis accepts writes and keeps its keys."""
     key = f"doctor:{token_hex(8)}"
     try:
         redis().set(key, "1", ex=10)
@@ -191,7 +192,13 @@ def check_redis() -> Iterator[Finding]:
         yield failure_of(error, "Redis refuses writes", "Start it, and check REDIS_URL and Redis's log.")
         return
     used, maximum = int(info["used_memory"]), int(info.get("maxmemory", 0))
-    if maximum and used > 0.9 * maximum:
+    policy = info.get("maxmemory_policy", NO_EVICTION)
+    if policy != NO_EVICTION:
+        yield warning(
+            f"When its memory is full, Redis removes keys of running jobs: its `maxmemory-policy` is {policy}.",
+            f"Set `maxmemory-policy {NO_EVICTION}`.",
+        )
+    elif maximum and used > 0.9 * maximum:
         yield warning(f"Redis uses {used:,} of {maximum:,} bytes.", "Raise `maxmemory`.")
     else:
         yield ok(f"Redis {info['redis_version']}")
@@ -209,6 +216,7 @@ def check_clock() -> Iterator[Finding]:
 
 def _seconds_ahead_of(clock: Callable[[], float]) -> float:
     """Return how many seconds this machine's clock is ahead of another one."""
+    clock()  # connects, which can take seconds after a failover
     before = time.time()
     theirs = clock()
     return (before + time.time()) / 2 - theirs

@@ -1,13 +1,17 @@
 """Readers of the settings in the environment. They collect all problems, so that a start reports them together."""
 
+import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import environ
+from redis.connection import parse_url
+
+from simservice import public_names
 
 Value = TypeVar("Value")
 HELP = (
@@ -15,7 +19,7 @@ HELP = (
     "stack that `manage.py local --data DIR` started, first load its settings: set -a; . DIR/stack.env; set +a "
     "(`make run` uses .local as DIR)."
 )
-REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+HOST_WITH_PORT = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z.-]+):[1-9][0-9]{0,4}")
 
 
 def stop(problems: Sequence[str]) -> NoReturn:
@@ -31,11 +35,11 @@ class Environment:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self._env = environ.Env()
 
     def text(self, name: str, *, default: str = "") -> str:
-        """Return a text."""
-        return str(self._env.str(name, default=default))
+        """Return a text, the default if it is missing or empty."""
+        # django-environ would replace a value such as `$ecret` with that of another variable.
+        return os.environ.get(name) or default
 
     def required(self, name: str, purpose: str) -> str:
         """Return a text that has no default."""
@@ -56,8 +60,23 @@ class Environment:
         return value
 
     def names(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
-        """Return a list, comma-separated in the environment."""
-        return list(self._env.list(name, default=list(default)))
+        """Return a list, comma-separated in the environment. If it is empty there, it has no entries."""
+        value = os.environ.get(name)
+        return list(default) if value is None else [entry for entry in value.split(",") if entry]
+
+    def host_names(self, name: str, *, default: Sequence[str]) -> list[str]:
+        """Return a list of host names of the public internet."""
+        kind = "a public host name such as us.battle.net, without scheme, port, wildcard or spaces"
+        return self._all(name, self.names(name, default=default), public_names.is_public, kind)
+
+    def hosts_with_ports(self, name: str) -> list[str]:
+        """Return a list of hosts in lower case, each with a port."""
+        kind = "a host in lower case with a port, such as localhost:8443"
+        return self._all(name, self.names(name), HOST_WITH_PORT.fullmatch, kind)
+
+    def origins(self, name: str) -> list[str]:
+        """Return a list of origins: each a scheme and a host, which can begin with `*.`."""
+        return self._all(name, self.names(name), _is_origin, "an origin such as https://sim.example.org")
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return a truth value."""
@@ -101,13 +120,15 @@ class Environment:
         found = self._parsed(name, url, environ.Env.db_url_config, example=example)
         if found and not found["ENGINE"].endswith(".postgresql"):
             self.require(None, f"{name} must be the URL of a PostgreSQL database, such as {example}.")
+        elif found:
+            has_name = found["NAME"] or "service" in found.get("OPTIONS", {})
+            self.require(has_name, f"{name} does not name a database. It looks like {example}.")
         return found
 
     def redis(self, name: str) -> str:
         """Return the URL of a Redis server."""
         url = self.required(name, "the URL of the Redis server")
-        is_valid = not url or url.startswith(REDIS_SCHEMES)
-        self.require(is_valid, f"{name} must be the URL of a Redis server, such as redis://:password@host:6379/0.")
+        self._parsed(name, url, parse_url, example="redis://:password@host:6379/0")
         return url
 
     def mail(self, name: str) -> dict[str, Any]:
@@ -119,12 +140,8 @@ class Environment:
     def web_address(self, name: str) -> str:
         """Return an address that begins with `http://` or `https://`, or an empty text."""
         address = self.text(name)
-        try:
-            parts = urlsplit(address)
-            is_valid = not address or (parts.scheme in ("http", "https") and bool(parts.hostname))
-        except ValueError:
-            is_valid = False
-        self.require(is_valid, f"{name} is {address!r}; it must be an address such as https://sim.example.org.")
+        is_valid = not address or _is_web_address(address)
+        self.require(is_valid, f"{name} must be an address such as https://sim.example.org.")
         return address if is_valid else ""
 
     def sentry(self, name: str) -> str:
@@ -146,6 +163,12 @@ class Environment:
         if self.problems:
             stop(self.problems)
 
+    def _all(self, name: str, values: list[str], is_valid: Callable[[str], object], kind: str) -> list[str]:
+        """Return the values of a list, and add a problem for each that is not valid."""
+        for value in values:
+            self.require(is_valid(value), f"{name} contains {value!r}, which is not {kind}.")
+        return values
+
     def _converted(self, name: str, convert: Callable[[str], Value], *, default: Value, kind: str) -> Value:
         text = self.text(name, default=str(default))
         try:
@@ -155,11 +178,23 @@ class Environment:
             return default
 
     def _parsed(
-        self, name: str, url: str, parse: Callable[[str], dict[str, Any]], *, example: str
+        self, name: str, url: str, parse: Callable[[str], Mapping[str, Any]], *, example: str
     ) -> dict[str, Any]:
         """Return the parts of a URL, none if it is empty or invalid. Problems never quote it: it is secret."""
         try:
-            return parse(url) if url else {}
+            return dict(parse(url)) if url else {}
         except (environ.ImproperlyConfigured, ValueError, KeyError):
             self.require(None, f"{name} is not a valid URL. It looks like {example}.")
             return {}
+
+
+def _is_web_address(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _is_origin(address: str) -> bool:
+    return _is_web_address(address) and address == "{0.scheme}://{0.netloc}".format(urlsplit(address))

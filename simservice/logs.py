@@ -1,4 +1,4 @@
-"""Log lines as JSON (`LOG_FORMAT=json`), with the ids of the request or of the job's attempt that logs them."""
+"""Log lines as JSON (`LOG_FORMAT=json`), with the ids of the request, attempt or event that logs them."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -6,9 +6,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from django.http import HttpRequest
 from pythonjsonlogger.json import JsonFormatter
 
-IDS = ("request_id", "account_id", "job_id", "attempt", "trace_id")
+from simservice.metrics import route_of
+
+IDS = ("request_id", "account_id", "job_id", "attempt", "event_id", "trace_id")
 # Libraries add other fields to their records, such as whole requests, which may contain secrets.
 FIELDS = ("time", "level", "logger", "message", *IDS, "exc_info")
 _ids: ContextVar[Mapping[str, object]] = ContextVar("log_ids")
@@ -41,6 +44,18 @@ class AddIds(logging.Filter):
         request_id = getattr(getattr(record, "request", None), "META", {}).get("REQUEST_ID")
         if request_id is not None:
             record.__dict__.setdefault("request_id", request_id)
+        return True
+
+
+class HidePaths(logging.Filter):
+    """Replaces the path in each record about a request with its route, because the path can be a secret link."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        request = getattr(record, "request", None)
+        if isinstance(request, HttpRequest) and isinstance(record.args, tuple):
+            # Django logs it with escapes.
+            path = request.path.encode("unicode_escape").decode("ascii")
+            record.args = tuple(route_of(request) if argument == path else argument for argument in record.args)
         return True
 
 

@@ -17,7 +17,7 @@ def _artifact_storage() -> dict[str, Any]:
     """Return the storage of artifacts: a bucket if one is set, else a folder in `DATA_DIR`."""
     bucket = env.text("ARTIFACTS_BUCKET")
     options = {
-        "endpoint_url": env.text("ARTIFACTS_ENDPOINT_URL"),
+        "endpoint_url": env.web_address("ARTIFACTS_ENDPOINT_URL"),
         "region": env.text("ARTIFACTS_REGION"),
         "access_key_id": env.text("ARTIFACTS_ACCESS_KEY_ID"),
         "secret_access_key": env.text("ARTIFACTS_SECRET_ACCESS_KEY"),
@@ -41,7 +41,7 @@ SECRET_KEY = env.required("SECRET_KEY", "the key that signs sessions and links: 
 # Earlier values of SECRET_KEY, which still verify and decrypt
 SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.names("CSRF_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 DATA_DIR = Path(env.text("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 
 # Number of proxies in front of the service that set X-Forwarded-For and X-Forwarded-Proto; 0 ignores these headers
@@ -55,7 +55,7 @@ CREDENTIALS_KEY = env.text("CREDENTIALS_KEY")
 WEBHOOK_SECRETS_KEYS = env.names("WEBHOOK_SECRETS_KEYS")
 WEBHOOK_PER_SECOND = env.integer("WEBHOOK_PER_SECOND", default=20, minimum=1)
 WEBHOOK_IN_FLIGHT = env.integer("WEBHOOK_IN_FLIGHT", default=4, minimum=1)
-WEBHOOK_ALLOWED_ADDRESSES = env.names("WEBHOOK_ALLOWED_ADDRESSES")
+WEBHOOK_ALLOWED_ADDRESSES = env.hosts_with_ports("WEBHOOK_ALLOWED_ADDRESSES")
 WEBHOOK_CA_FILE = env.file("WEBHOOK_CA_FILE")
 
 # Settings that change the API: docs/reference/contract.md#deployment-settings
@@ -88,8 +88,8 @@ SIM_MEMORY_BYTES = env.integer("SIM_MEMORY_BYTES", default=4 << 30, minimum=1 <<
 SIM_DISK_BYTES = env.integer("SIM_DISK_BYTES", default=512 << 20, minimum=1 << 20)
 SIM_OUTPUT_BYTES = env.integer("SIM_OUTPUT_BYTES", default=256 << 20, minimum=1 << 20)
 
-# The only hosts that a simulator with game credentials can reach, on port 443 (checked in jobs/apps.py)
-GAME_API_HOSTS = env.names(
+# The only hosts that a simulator with game credentials can reach, on port 443
+GAME_API_HOSTS = env.host_names(
     "GAME_API_HOSTS",
     default=[
         *(f"{region}.battle.net" for region in ("us", "eu", "apac")),
@@ -354,9 +354,17 @@ LOGGING = {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
         "json": {"()": "simservice.logs.JsonLines"},
     },
-    "filters": {"ids": {"()": "simservice.logs.AddIds"}, "causes": {"()": "simservice.causes.NameCauses"}},
+    "filters": {
+        "causes": {"()": "simservice.causes.NameCauses"},
+        "ids": {"()": "simservice.logs.AddIds"},
+        "paths": {"()": "simservice.logs.HidePaths"},
+    },
     "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["causes", "ids"]},
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "filters": ["causes", "ids", "paths"],
+        },
         **_sentry,
     },
     "root": {"handlers": ["console", *_sentry], "level": LOG_LEVEL},
@@ -386,5 +394,10 @@ env.require(
 env.require(
     not (SECURE_SSL_REDIRECT and PUBLIC_BASE_URL.startswith("http:")),
     "PUBLIC_BASE_URL begins with http://, but SSL_REDIRECT redirects to https://.",
+)
+env.require(
+    not (SESSION_COOKIE_SECURE and PUBLIC_BASE_URL.startswith("http:")),
+    "PUBLIC_BASE_URL begins with http://, but browsers send secure cookies only over HTTPS, so nobody could log in."
+    " Use https://, or set SECURE_COOKIES=false.",
 )
 env.check()

@@ -5,29 +5,22 @@ delivery, and the delivery uses an address that was checked.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
 
+from simservice import public_names
 from webhooks.models import MAX_URL
-from webhooks.special_ranges import GLOBAL_IPV6, INTERNAL_SUFFIXES, IPV4, IPV6, ISATAP
+from webhooks.special_ranges import GLOBAL_IPV6, IPV4, IPV6, ISATAP
 
 HTTPS_PORT = 443
 FIRST_FREE_PORT = 1024
 LAST_PORT = 65535
-MAX_NAME = 253
 URL = re.compile(r"https://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(?P<query>\?[^#]*)?\Z", re.IGNORECASE)
 AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[0-9]{1,5}))?\Z")
-LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)\Z")
-# What a resolver may read as a part of an IPv4 address.
-NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\Z")
 IPV4_FORM = re.compile(r"([0-9]{1,3}\.){3}[0-9]{1,3}\Z")
-INTERNATIONAL = "xn--"
-# Letters of other alphabets that look like Latin letters.
-LOOKALIKES = frozenset("асԁеһіјӏорԛѕԝхуѵαινορυ")  # noqa: RUF001
 
 SPECIAL_IPV4 = [(IPv4Network(network), purpose, source) for network, purpose, source in IPV4]
 SPECIAL_IPV6 = [(IPv6Network(network), purpose, source) for network, purpose, source in IPV6]
@@ -100,10 +93,13 @@ def _require_host(host: str) -> None:
     """Refuse a host that is neither a public address in its usual form nor a public name."""
     if host.startswith("["):
         _require_ipv6(host[1:-1])
-    elif NUMBER.match(host.rstrip(".").rpartition(".")[2]):
+    elif public_names.looks_like_address(host):
         _require_ipv4(host)
     else:
-        require_name(host)
+        try:
+            public_names.require(host)
+        except public_names.NameRefused as refused:
+            raise AddressRefused(str(refused)) from None
 
 
 def _require_ipv6(text: str) -> None:
@@ -129,48 +125,6 @@ def _require_ipv4(host: str) -> None:
     if address is None:
         raise AddressRefused(f"{host} is neither a name nor an IPv4 address of four decimal numbers.")
     require_public([str(address)])
-
-
-def require_name(host: str) -> None:
-    """Refuse anything but a full domain name of the public internet."""
-    labels = host.split(".")
-    if host.endswith("."):
-        raise AddressRefused("The host name must not end with a dot.")
-    if len(host) > MAX_NAME or not all(LABEL.match(label) for label in labels):
-        raise AddressRefused(
-            "The host name is invalid. A name has parts of letters, digits and hyphens, separated by dots."
-        )
-    if labels[-1] in INTERNAL_SUFFIXES:
-        raise AddressRefused(f"Names that end in .{labels[-1]} are not public ({INTERNAL_SUFFIXES[labels[-1]]}).")
-    if len(labels) < 2:
-        raise AddressRefused(f"“{host}” is not a public name, because it contains no dot.")
-    for label in labels:
-        if label.startswith(INTERNATIONAL):
-            _require_honest(label)
-
-
-def _require_honest(label: str) -> None:
-    """Refuse a part of an international name that imitates another name."""
-    try:
-        text = label.removeprefix(INTERNATIONAL).encode().decode("punycode")
-    except UnicodeError:
-        text = ""
-    is_text = all(character == "-" or unicodedata.category(character)[0] in "LMN" for character in text)
-    if text.isascii() or not is_text or unicodedata.normalize("NFKC", text).casefold() != text:
-        raise AddressRefused(f"{label} is not a valid part of an international name.")
-    alphabets = {_alphabet_of(character) for character in text if character.isalpha()}
-    if len(alphabets) > 1:
-        raise AddressRefused(f"{label} mixes letters of different alphabets, so it can look like another name.")
-    if all(character in LOOKALIKES or character in "-0123456789" for character in text):
-        raise AddressRefused(
-            f"{label} contains only letters that look like Latin ones, so it can look like another name."
-        )
-
-
-def _alphabet_of(character: str) -> str:
-    """Return the alphabet of a letter; those of East Asian languages count as one."""
-    first = unicodedata.name(character, "UNKNOWN").partition(" ")[0].partition("-")[0]
-    return "CJK" if first in {"HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"} else first
 
 
 def require_public(addresses: Iterable[str]) -> None:

@@ -101,6 +101,9 @@ class Attempt:
     delivery_id: int
     event_id: int
     client_id: int
+    account_id: int
+    # None for a test event
+    job_id: int | None
     # The public ids, `evt_…` and `dlv_…`.
     event: str
     delivery: str
@@ -111,6 +114,12 @@ class Attempt:
     # Attempts that failed before this one.
     failures: int
     trace_parent: str
+
+    @property
+    def log_ids(self) -> dict[str, object]:
+        """Return the ids in log lines about this delivery."""
+        job = {} if self.job_id is None else {"job_id": self.job_id}
+        return {"event_id": self.event, "account_id": self.account_id, **job}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -216,6 +225,8 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
             delivery_id=row.pk,
             event_id=event.pk,
             client_id=event.client_id,
+            account_id=one.account_id,
+            job_id=event.job_id,
             event=event.name,
             delivery=row.name,
             url=one.endpoint.url,

@@ -18,6 +18,7 @@ from contextlib import closing
 from django.conf import settings
 
 from simservice import tracing
+from simservice.logs import log_ids
 from webhooks import claims, http_client, retries, signing
 from webhooks.claims import Attempt, SlotPool
 from webhooks.connection_pool import ConnectionPool
@@ -108,7 +109,10 @@ def deliver(attempt: Attempt, connections: ConnectionPool) -> Response:
     if attempt.secrets is None:
         return INTERNAL_ERROR
     ids = {"event": attempt.event, "delivery": attempt.delivery}
-    with tracing.span("webhook", kind="CLIENT", parent=attempt.trace_parent, **ids):
+    with (
+        log_ids(**attempt.log_ids),
+        tracing.span("webhook", kind="CLIENT", parent=attempt.trace_parent, **ids),
+    ):
         try:
             response = _post_signed(attempt, attempt.secrets, connections)
         except Exception:

@@ -201,7 +201,7 @@ def _warn_of_dropped(attempts: Sequence[Attempt]) -> None:
     known = set(Delivery.objects.filter(pk__in=[one.delivery_id for one in attempts]).values_list("pk", flat=True))
     for attempt in attempts:
         fate = "lost" if attempt.delivery_id in known else "gone"
-        logger.warning("outcome of delivery %s dropped: %s", attempt.delivery, fate)
+        logger.warning("outcome of delivery %s dropped: %s", attempt.delivery, fate, extra=attempt.log_ids)
 
 
 def _excerpt_of(body: bytes) -> str:

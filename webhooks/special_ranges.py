@@ -1,4 +1,4 @@
-"""Tables of the address ranges and domain suffixes that webhooks cannot reach.
+"""Tables of the address ranges that webhooks cannot reach.
 
 The ranges are those of IANA's special-purpose registries for IPv4 and IPv6, including the globally reachable ones,
 which have no receivers of webhooks; multicast; and the metadata addresses of clouds.
@@ -50,27 +50,3 @@ IPV6 = (
 GLOBAL_IPV6 = "2000::/3"
 # The third quarter of an ISATAP address, before its IPv4 address (RFC 5214).
 ISATAP = (0x00005EFE, 0x02005EFE)
-
-# Top-level domains that are not public, each with its source.
-INTERNAL_SUFFIXES = {
-    "alt": "RFC 9476",
-    "arpa": "RFC 3172, home.arpa RFC 8375",
-    "corp": "ICANN's list of name collisions",
-    "domain": "common in internal networks",
-    "example": "RFC 6761",
-    "home": "ICANN's list of name collisions",
-    "internal": "ICANN's reservation of 2024",
-    "intra": "common in internal networks",
-    "intranet": "RFC 6762, appendix G",
-    "invalid": "RFC 6761",
-    "lan": "RFC 6762, appendix G",
-    "local": "RFC 6762",
-    "localdomain": "common for the local machine",
-    "localhost": "RFC 6761",
-    "mail": "ICANN's list of name collisions",
-    "onion": "RFC 7686",
-    "private": "RFC 6762, appendix G",
-    "svc": "common for services of a cluster",
-    "test": "RFC 6761",
-    "workgroup": "common in internal networks",
-}

@@ -71,10 +71,11 @@ GIVEN_UP = (
 
 def execute(job: Job) -> None:
     """Run a claimed job to its end, or give up if the lease is lost."""
-    ids = {"job_id": job.pk, "attempt": job.attempt, "account_id": job.account_id}
     with (
-        log_ids(**ids),
-        tracing.span("attempt", kind="CONSUMER", parent=job.trace_parent, lane=counters.lane_of(job), **ids),
+        log_ids(**job.log_ids),
+        tracing.span(
+            "attempt", kind="CONSUMER", parent=job.trace_parent, lane=counters.lane_of(job), **job.log_ids
+        ),
         Lease(job) as lease,
     ):
         try:

@@ -20,6 +20,7 @@ from jobs.shards.moves import ClaimedShard
 from jobs.shutdown import WorkerStops
 from jobs.simulator.progress import FinishedRun, ProgressMeter, finished_run
 from simservice import tracing
+from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ def execute(shard: ClaimedShard) -> None:
     if stage is None:
         return
     with (
+        log_ids(**stage.job.log_ids),
         tracing.span("help", kind="CONSUMER", parent=stage.job.trace_parent, job_id=stage.job_id),
         ShardLease(stage.job, shard, slice_ms=stage.slice_ms) as lease,
     ):

@@ -25,6 +25,7 @@ from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
 from jobs.shards import moves
 from simservice.ids import first_id_of
+from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -82,11 +83,12 @@ def recover_expired_leases() -> int:
 
 def _is_done(move: Callable[[Job], MoveResult], job: Job) -> bool:
     """Move a job and return whether it was moved. A job with an invalid hold must not stop the sweep."""
-    try:
-        return bool(move(job))
-    except HoldError:
-        logger.exception("job %s cannot be ended", job.pk)
-        return False
+    with log_ids(**job.log_ids):
+        try:
+            return bool(move(job))
+        except HoldError:
+            logger.exception("job %s cannot be ended", job.pk)
+            return False
 
 
 def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:

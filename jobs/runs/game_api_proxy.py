@@ -17,8 +17,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import Self
 
-from django.core.exceptions import ImproperlyConfigured
-
 from jobs.runs.connect_requests import Rejected, parse_authority, parse_target, response
 from webhooks import addresses
 from webhooks.addresses import HTTPS_PORT
@@ -78,27 +76,6 @@ class ByteBudget:
         """Raise Rejected if the limit was exceeded."""
         if self.remaining < 0:
             raise Rejected(HTTPStatus.TOO_MANY_REQUESTS, "The byte limit of this run was reached.")
-
-
-def require_public_names(hosts: Collection[str]) -> None:
-    """Check `GAME_API_HOSTS`. Raises ImproperlyConfigured unless every entry is a public host name."""
-    for host in hosts:
-        if not _is_public_name(host.lower()):
-            raise ImproperlyConfigured(
-                f"GAME_API_HOSTS contains {host!r}, which is not a public host name. List names such as "
-                "us.battle.net, separated by commas, without scheme, port, wildcard or spaces."
-            )
-
-
-def _is_public_name(host: str) -> bool:
-    """Return whether this is a fully qualified public name in lower case, and not an address."""
-    if addresses.NUMBER.match(host.rpartition(".")[2]):
-        return False
-    try:
-        addresses.require_name(host)
-    except addresses.AddressRefused:
-        return False
-    return True
 
 
 def resolve_host(host: str) -> Future[list[str]]:

@@ -253,7 +253,8 @@ class Worker(ThreadWorker):
         if error.status == InternalError.status:
             self.log.error("request %s failed outside Django", request_id, exc_info=exc)
         else:
-            self.log.info("request %s rejected: %s", request_id, exc)
+            # The text of the exception quotes the request, which can contain a secret link.
+            self.log.info("request %s rejected: %s", request_id, type(exc).__name__)
         with suppress(OSError):
             write_nonblock(client, _response(error, request_id))
 

@@ -1,6 +1,7 @@
 """The previous release and this version work with each other's schema, before, between and after the migrations."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 from tests.end_to_end.rolling_upgrade import Version, extract, servers
 from tests.stack import ROOT, ApiClient
 
+# This commit can be a release itself.
+BEFORE = "HEAD^"
 RELEASED = re.compile(r"^## (?!Unreleased).+$", re.MULTILINE)
 
 
@@ -26,13 +29,13 @@ def git(*arguments: str) -> str:
 
 
 def previous_release() -> str:
-    """Return the last release: its tag, or else the commit that added its heading to the changelog."""
-    if tag := git("describe", "--tags", "--abbrev=0", "HEAD"):
+    """Return the last release before this commit: its tag, or the commit that added its heading."""
+    if tag := git("describe", "--tags", "--abbrev=0", BEFORE):
         return tag
-    version = RELEASED.search((ROOT / "CHANGELOG.md").read_text())
+    version = RELEASED.search(git("show", f"{BEFORE}:CHANGELOG.md"))
     if not version or git("rev-parse", "--is-shallow-repository") != "false":
         return ""
-    commits = git("log", "--format=%H", "--reverse", f"-S{version[0]}", "--", "CHANGELOG.md").split()
+    commits = git("log", "--format=%H", "--reverse", f"-S{version[0]}", BEFORE, "--", "CHANGELOG.md").split()
     return commits[0] if commits else ""
 
 
@@ -58,7 +61,8 @@ class Release:
 def release(tmp_path: Path) -> Iterator[Release]:
     commit = previous_release()
     if not commit:
-        pytest.skip("the history of the previous release is not here: no tag, or a shallow clone")
+        end = pytest.fail if os.environ.get("CI") else pytest.skip
+        end("the previous release is not in the history of this clone: fetch all commits and tags")
     with ExitStack() as ending:
         # Simulators run as other users, which must be able to read the folder.
         for folder in (tmp_path, *tmp_path.parents[:2]):
@@ -81,3 +85,21 @@ def test_both_versions_work_around_the_migrations(release: Release) -> None:
     release.smoke(new)
     new.manage("migrate", "--noinput")
     release.smoke(new)
+
+
+@pytest.mark.parametrize("is_tagged", [True, False], ids=["tagged", "untagged"])
+def test_a_release_is_compared_with_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_tagged: bool
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Jane")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "jane@example.org")
+    git("init", "--quiet")
+    for version in ("1.0.0", "1.1.0"):
+        (tmp_path / "CHANGELOG.md").write_text(f"## Unreleased\n\n## {version}\n")
+        git("add", ".")
+        git("commit", "--quiet", "--message", version)
+        if is_tagged:
+            git("tag", version)
+    assert previous_release() == ("1.0.0" if is_tagged else git("rev-parse", "HEAD^"))

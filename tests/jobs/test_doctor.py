@@ -2,10 +2,12 @@
 
 import io
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 from pytest_django import Settings
 
 from jobs import doctor
@@ -72,6 +74,12 @@ def test_a_late_sweep_is_found() -> None:
     Job.objects.filter(pk=make_running_job().pk).update(lease_expires_at="2020-01-01T00:00Z")
     *_, finding = doctor.check_workers()
     assert (finding.level, "expired leases: 1" in finding.message) == (Level.FAILURE, True)
+
+
+def test_a_lease_that_has_just_expired_is_left_to_the_next_sweep() -> None:
+    worker_heartbeats.report("sim@one", slots=4)
+    Job.objects.filter(pk=make_running_job().pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+    assert only(doctor.check_workers()).level is Level.OK
 
 
 def diagnose(*arguments: str) -> list[str]:

@@ -1,17 +1,15 @@
 """Requests that the proxy to the game API accepts and rejects."""
 
-import os
 import socket
-import subprocess
-import sys
 import time
 from contextlib import suppress
 
 import pytest
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
-from jobs.runs.game_api_proxy import GameApiProxy, require_public_names
+from jobs.runs.game_api_proxy import GameApiProxy
+from simservice import public_names
+from simservice.environment import Environment
 from tests.jobs.game_api import (
     CONNECT,
     HOST,
@@ -215,25 +213,17 @@ class TestSetting:
             "b\u0430ttle.net",
         ],
     )
-    def test_an_entry_that_is_not_a_public_name_is_rejected(self, entry: str) -> None:
-        with pytest.raises(ImproperlyConfigured, match="not a public host name") as refused:
-            require_public_names([HOST, entry])
-        assert repr(entry) in str(refused.value)
-
-    def test_the_service_does_not_start_with_an_invalid_entry(self) -> None:
-        done = subprocess.run(
-            [sys.executable, "-c", "import django; django.setup()"],
-            cwd=settings.BASE_DIR,
-            env=os.environ | {"GAME_API_HOSTS": "us.battle.net,10.0.0.1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 2
-        assert "- GAME_API_HOSTS contains '10.0.0.1', which is not a public host name." in done.stderr
+    def test_an_entry_that_is_not_a_public_name_is_rejected(
+        self, entry: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GAME_API_HOSTS", f"{HOST},{entry}")
+        env = Environment()
+        env.host_names("GAME_API_HOSTS", default=[])
+        (problem,) = env.problems
+        assert problem.startswith(f"GAME_API_HOSTS contains {entry!r}, which is not a public host name")
 
     def test_uppercase_names_are_accepted(self) -> None:
-        require_public_names(["US.Battle.NET"])
+        assert public_names.is_public("US.Battle.NET")
         listener = socket.create_server(("127.0.0.1", 0))
         with listener, GameApiProxy(listener, hosts=["US.Battle.NET"], job_id=7) as proxy:
             assert proxy.allowed_host("us.battle.net:443") == HOST

@@ -55,11 +55,13 @@ def local() -> Iterator[Local]:
     unset = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DATA_DIR"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
 
-    def start(*arguments: str, marker: str = "") -> subprocess.Popen[str]:
+    def start(*arguments: str, marker: str = "", **settings: str) -> subprocess.Popen[str]:
         command = [sys.executable, str(CHECKOUT / "manage.py"), "local", *arguments]
         pipe = subprocess.PIPE
         started.append(
-            subprocess.Popen(command, env=environment | {MARKER: marker}, stdout=pipe, stderr=pipe, text=True)
+            subprocess.Popen(
+                command, env=environment | {MARKER: marker} | settings, stdout=pipe, stderr=pipe, text=True
+            )
         )
         return started[-1]
 
@@ -85,6 +87,14 @@ def test_a_second_stack_on_the_same_folder_is_rejected(local: Local, tmp_path: P
         output, errors = process.communicate()
     assert (process.returncode, output) == (1, "")
     assert errors.startswith("A stack already runs on")
+
+
+def test_invalid_settings_are_rejected_before_anything_starts(local: Local, tmp_path: Path) -> None:
+    process = local("--data", str(tmp_path), "--port", "0", LEASE_SECONDS="soon", REDIS_URL="redis://:pa/ss@any")
+    output, errors = process.communicate()
+    assert (process.returncode, output) == (2, "")
+    assert errors.startswith("The settings have 2 problems:\n- LEASE_SECONDS is 'soon'")
+    assert not (tmp_path / "postgres").exists()
 
 
 def ready(process: subprocess.Popen[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ WARNED = [
     ("REDIS_URL", "redis://redis.example.org:6379/0", "W005", "REDIS_URL"),
     ("REDIS_URL", "redis://user@redis.example.org", "W005", "REDIS_URL"),
     ("REDIS_URL", "unix:///run/redis.sock", "W005", "REDIS_URL"),
+    ("SECURE_SSL_REDIRECT", True, "W008", "TRUSTED_PROXIES"),
 ]
 ACCEPTED = [
     ("SANDBOX", "required", "W001"),
@@ -81,6 +82,11 @@ def test_a_remote_database_needs_tls(
     monkeypatch.setitem(settings.DATABASES["default"], "OPTIONS", options)
     assert ("W006" in warnings()) == is_warned_of
     assert "sslmode" in warnings().get("W006", "sslmode")
+
+
+def test_a_redirect_to_https_needs_a_trusted_proxy(settings: Settings) -> None:
+    settings.SECURE_SSL_REDIRECT, settings.TRUSTED_PROXIES = True, 1
+    assert "W008" not in warnings()
 
 
 def test_there_are_no_warnings_outside_a_deployment(settings: Settings) -> None:

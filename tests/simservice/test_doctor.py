@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from environ import Env
 from pytest_django import Settings
 from redis import Redis
 
@@ -17,6 +18,7 @@ from simservice import doctor
 from simservice.doctor import Check, Finding, Level
 from simservice.redis.client import redis
 from tests.s3_server import S3Server
+from tests.tls_server import after_ssl_request, tls_server
 from tests.webhooks.receivers import make_authority, receiving
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +83,15 @@ def test_a_redis_that_refuses_writes_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert (finding.level, "no permissions" in finding.message) == (Level.FAILURE, True)
 
 
+def test_a_redis_that_evicts_keys_is_a_warning() -> None:
+    redis().config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        finding = only(doctor.check_redis)
+    finally:
+        redis().config_set("maxmemory-policy", "noeviction")
+    assert (finding.level, "allkeys-lru" in finding.message) == (Level.WARNING, True)
+
+
 @pytest.mark.parametrize(("offset", "where"), [(60, "60.0 s ahead of"), (-60, "60.0 s behind")])
 def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
@@ -88,6 +99,16 @@ def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.M
     finding = only(doctor.check_clock)
     assert finding.level is Level.FAILURE
     assert finding.message.startswith(f"This machine's clock is {where} that of PostgreSQL")
+
+
+def test_the_time_to_connect_does_not_count() -> None:
+    delays = iter([0.2, 0])
+
+    def clock() -> float:
+        time.sleep(next(delays))
+        return time.time()
+
+    assert abs(doctor._seconds_ahead_of(clock)) < 0.05
 
 
 @contextmanager
@@ -200,6 +221,16 @@ def test_the_certificate_is_checked(
 def test_an_address_that_cannot_be_reached_is_a_warning(settings: Settings) -> None:
     settings.PUBLIC_BASE_URL = f"https://localhost:{free_port()}"
     assert only(doctor.check_certificate).level is Level.WARNING
+
+
+def test_certificates_of_hosts_in_a_database_urls_query_are_checked(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "postgresql:///sim?host=localhost,127.0.0.1&target_session_attrs=read-write&sslmode=require&port={}"
+    with tls_server(make_authority(tmp_path, valid=timedelta(days=40)), after_ssl_request) as port:
+        monkeypatch.setitem(settings.DATABASES, "default", Env.db_url_config(url.format(port)))
+        _, *found = doctor.check_certificates()
+    assert found == [doctor.ok("that of PostgreSQL is valid for 39 days")] * 2
 
 
 def test_a_check_that_fails_does_not_hide_the_others() -> None:

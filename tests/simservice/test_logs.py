@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.conf import settings
@@ -16,16 +18,23 @@ from django.test import Client as HttpClient
 from django.test import RequestFactory
 from rest_framework.request import Request
 
+from billing import ledger
 from clients.authentication import KeyAuthentication
 from clients.models import ApiKey
+from dashboard.access import AccountAccess, account_page
 from jobs.execution import attempt
 from jobs.execution.periodic_thread import PeriodicThread
-from jobs.models import Build
+from jobs.models import Build, Job
+from jobs.queueing import sweep
 from simservice.api.middleware import RequestIdMiddleware
-from simservice.logs import AddIds, JsonLines, add_log_ids, log_ids
-from tests.factories import make_job
+from simservice.logs import AddIds, HidePaths, JsonLines, add_log_ids, log_ids
+from tests.factories import make_job, make_member
 from tests.jobs.simulators import claim, wait_until
 from tests.web_server import request, web_server
+from tests.webhooks.helpers import STEADY, end_job, make_client_with_events
+from webhooks import dispatcher
+from webhooks.claims import claim as claim_events
+from webhooks.connection_pool import ConnectionPool
 
 logger = logging.getLogger("tests.logs")
 
@@ -43,6 +52,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[list[dict[str, Any]]]:
 
     handler = Lines()
     handler.addFilter(AddIds())
+    handler.addFilter(HidePaths())
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.addHandler(handler)
@@ -105,6 +115,31 @@ def test_the_line_of_a_responses_status_has_the_requests_id(
     assert line["request_id"] == response["X-Request-Id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (f"/share/secret{'x' * 16}", "Internal Server Error: share/<token:token>"),
+        (
+            "/accounts/password/reset/key/1-secret/",
+            "Internal Server Error: accounts/password/reset/key/(?P<uidb36>",
+        ),
+        ("/share/secret/é", "Not Found: none"),
+    ],
+    ids=["share link", "reset link", "no route"],
+)
+def test_a_line_contains_no_secret_link(path: str, message: str, lines: list[dict[str, Any]]) -> None:
+    # Without the mark `django_db`, the database fails.
+    HttpClient(raise_request_exception=False).get(path)
+    assert lines[-1]["message"].startswith(message)
+    assert "secret" not in json.dumps(lines)
+
+
+@pytest.mark.django_db
+def test_the_line_of_an_unknown_share_link_has_its_route(client: HttpClient, lines: list[dict[str, Any]]) -> None:
+    assert client.get(f"/share/{'x' * 22}").status_code == 404
+    assert [line["message"] for line in lines] == ["Not Found: share/<token:token>"]
+
+
 @pytest.mark.django_db
 def test_an_authenticated_requests_lines_have_the_account(
     key: tuple[ApiKey, str], lines: list[dict[str, Any]]
@@ -125,20 +160,57 @@ def test_an_attempts_lines_have_its_ids(minisim: Build, lines: list[dict[str, An
     assert (ended["job_id"], ended["attempt"], ended["account_id"]) == (job.pk, 1, job.account_id)
 
 
+@pytest.mark.django_db
+def test_a_dashboard_requests_lines_have_the_account(lines: list[dict[str, Any]]) -> None:
+    @account_page()
+    def page(_: HttpRequest, access: AccountAccess) -> HttpResponse:
+        logger.warning("for %s", access.user)
+        return HttpResponse()
+
+    membership = make_member()
+    request = RequestFactory().get("/")
+    request.user = membership.user
+    with log_ids(request_id="req_1"):
+        page(request, membership.account.name)
+    assert lines[-1]["account_id"] == membership.account_id
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sweeps_lines_have_the_job(lines: list[dict[str, Any]]) -> None:
+    job = make_job()
+    Job.objects.update(queue_deadline_at=job.created_at)
+    ledger.release(job.pk)
+    sweep.end_overdue_waits()
+    assert (lines[-1]["job_id"], lines[-1]["account_id"]) == (job.pk, job.account_id)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deliverys_lines_have_the_event_and_the_job(lines: list[dict[str, Any]]) -> None:
+    client = make_client_with_events(0)
+    job = end_job(client)
+    (attempt,) = claim_events(STEADY, room=1)
+    with closing(ConnectionPool()) as connections:
+        dispatcher.deliver(replace(attempt, body=cast(bytes, "text")), connections)
+    ids = {"event_id": attempt.event, "job_id": job.pk, "account_id": client.account_id}
+    assert lines[-1] | ids == lines[-1]
+
+
 def test_a_periodic_threads_lines_have_the_ids_of_its_block(lines: list[dict[str, Any]]) -> None:
     with log_ids(job_id=7), PeriodicThread(lambda: logger.warning("again"), seconds=0.01, name="test"):
         wait_until(lambda: bool(lines))
     assert lines[0]["job_id"] == 7
 
 
-def test_every_line_of_the_web_server_is_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_the_web_server_are_json_without_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FORMAT", "json")
     with web_server(tmp_path / "log") as web:
         assert web.send(request(b"/healthz")).status == 200
-        assert web.send(b"nonsense\r\n\r\n").status == 400
+        assert web.send(request(b"/share/secret")).status == 404
+        assert web.send(b"GET /share/secret link HTTP/1.1\r\n\r\n").status == 400
     messages = [json.loads(line)["message"] for line in (tmp_path / "log").read_text().splitlines()]
     assert any(message.startswith("Listening at") for message in messages)
     assert any("rejected" in message for message in messages)
+    assert not any("secret" in message for message in messages)
 
 
 def test_every_line_of_a_worker_is_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,12 +36,29 @@ def change_environment(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, st
         ({"REDIS_URL": ""}, "REDIS_URL is not set."),
         ({"DATABASE_URL": "mysql://any/any"}, "DATABASE_URL must be the URL of a PostgreSQL database"),
         ({"DATABASE_URL": "postgresql://a:secret@any:port/any"}, "DATABASE_URL is not a valid URL."),
-        ({"REDIS_URL": "http://any"}, "REDIS_URL must be the URL of a Redis server"),
+        ({"DATABASE_URL": "postgresql://secret@any"}, "DATABASE_URL does not name a database."),
+        ({"REDIS_URL": "http://any"}, "REDIS_URL is not a valid URL."),
+        ({"REDIS_URL": "redis://:secret/secret@any:6379/0"}, "REDIS_URL is not a valid URL."),
+        ({"REDIS_URL": "redis://any?socket_timeout=secret"}, "REDIS_URL is not a valid URL."),
         ({"EMAIL_URL": "mail.example.org"}, "EMAIL_URL is not a valid URL."),
-        ({"PUBLIC_BASE_URL": "sim.example.org"}, "PUBLIC_BASE_URL is 'sim.example.org'; it must be an address"),
-        ({"PUBLIC_BASE_URL": "https://[::1"}, "PUBLIC_BASE_URL is 'https://[::1'; it must be an address"),
+        ({"PUBLIC_BASE_URL": "sim.example.org"}, "PUBLIC_BASE_URL must be an address such as"),
+        ({"PUBLIC_BASE_URL": "https://[::1"}, "PUBLIC_BASE_URL must be an address such as"),
+        ({"PUBLIC_BASE_URL": "https://localhost:99999"}, "PUBLIC_BASE_URL must be an address such as"),
+        (
+            {"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ENDPOINT_URL": "s3:9000"},
+            "ARTIFACTS_ENDPOINT_URL must be an address",
+        ),
         ({"ARTIFACTS_ENDPOINT_URL": "http://s3"}, "ARTIFACTS_BUCKET is not set"),
         ({"ARTIFACTS_BUCKET": "b", "ARTIFACTS_ACCESS_KEY_ID": "a"}, "Set both ARTIFACTS_ACCESS_KEY_ID and"),
+        (
+            {"CSRF_TRUSTED_ORIGINS": "https://a.example,b.example"},
+            "CSRF_TRUSTED_ORIGINS contains 'b.example', which",
+        ),
+        (
+            {"CSRF_TRUSTED_ORIGINS": "https://a.example/"},
+            "CSRF_TRUSTED_ORIGINS contains 'https://a.example/', which",
+        ),
+        ({"WEBHOOK_ALLOWED_ADDRESSES": "localhost"}, "WEBHOOK_ALLOWED_ADDRESSES contains 'localhost', which"),
         ({"MAX_QUEUE_LENGTH": "-1"}, "MAX_QUEUE_LENGTH is -1; it must be at least 0."),
         ({"SIGNUP_CREDITS": str(10**12 + 1)}, "SIGNUP_CREDITS is 1000000000001; it must be at most 1000000000000."),
         ({"LEASE_SECONDS": "soon"}, "LEASE_SECONDS is 'soon'; it must be a whole number."),
@@ -51,10 +68,15 @@ def change_environment(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, st
         ({"API_RESOURCE": "my sims"}, "API_RESOURCE is 'my sims'; it must be lower-case letters"),
         ({"WEBHOOK_CA_FILE": "/missing.pem"}, "WEBHOOK_CA_FILE is '/missing.pem', which is not a file."),
         ({"GIT_BRANCHES": ""}, "GIT_BRANCHES is empty"),
+        ({"GAME_API_HOSTS": "us.battle.net,10.0.0.1"}, "GAME_API_HOSTS contains '10.0.0.1', which is not a public"),
         ({"HEARTBEAT_SECONDS": "15"}, "HEARTBEAT_SECONDS is 15; it must be less than LEASE_SECONDS (15)."),
         ({"HSTS_PRELOAD": "true"}, "HSTS_SECONDS is 0, so"),
         ({"PUBLIC_BASE_URL": "https://sim.example.org"}, "ALLOWED_HOSTS does not contain the host"),
-        ({"PUBLIC_BASE_URL": "http://localhost", "SSL_REDIRECT": "1"}, "PUBLIC_BASE_URL begins with http://"),
+        (
+            {"PUBLIC_BASE_URL": "http://localhost", "SECURE_COOKIES": "0", "SSL_REDIRECT": "1"},
+            "PUBLIC_BASE_URL begins with http://, but SSL_REDIRECT",
+        ),
+        ({"PUBLIC_BASE_URL": "http://localhost"}, "PUBLIC_BASE_URL begins with http://, but browsers"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -76,6 +98,7 @@ def test_a_wrong_setting_is_reported(
 @pytest.mark.parametrize("line", [*PROCESSES.values(), "python manage.py check"], ids=[*PROCESSES, "manage"])
 def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {"SECRET_KEY": None, "REDIS_URL": None, "DEBUG": "maybe", "HEARTBEAT_SECONDS": "99"}
+    wrong["GAME_API_HOSTS"] = "us.battle.net,10.0.0.1"
     change_environment(monkeypatch, wrong)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
@@ -88,8 +111,8 @@ def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytes
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert len(PROBLEM.findall(done.stderr)) == 4
-    assert done.stderr.startswith("The settings have 4 problems:\n")
+    assert len(PROBLEM.findall(done.stderr)) == 5
+    assert done.stderr.startswith("The settings have 5 problems:\n")
     assert done.stderr.count(".env.example lists all settings.") == 1
 
 
@@ -97,9 +120,13 @@ def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytes
     "changes",
     [
         {"PUBLIC_BASE_URL": "https://sim.example.org", "ALLOWED_HOSTS": ".example.org"},
-        {"PUBLIC_BASE_URL": "http://[::1]:8000/"},
+        {"PUBLIC_BASE_URL": "http://[::1]:8000/", "SECURE_COOKIES": "false"},
+        {"PUBLIC_BASE_URL": "http://localhost", "DEBUG": "true"},
         {"PUBLIC_BASE_URL": "https://anything.example", "ALLOWED_HOSTS": "*"},
         {"HSTS_SECONDS": "60", "HSTS_PRELOAD": "true", "SSL_REDIRECT": "on"},
+        {"CSRF_TRUSTED_ORIGINS": "https://*.example.org,http://[::1]:8000"},
+        {"WEBHOOK_ALLOWED_ADDRESSES": "127.0.0.1:8443,[::1]:8443,receiver.test:8443"},
+        {"DATABASE_URL": "postgresql:///?service=any"},
         {"REDIS_URL": "unix:///run/redis.sock", "DATABASE_URL": "postgresql:///any", "DEBUG": "YES"},
     ],
     ids=lambda changes: "-".join(changes.values()),
@@ -178,6 +205,18 @@ def test_mail_is_not_printed_without_a_mail_server(variables: dict[str, str]) ->
         command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout + done.stderr == ""
+
+
+def test_a_value_that_begins_with_a_dollar_sign_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CREDENTIALS_KEY", "$ecret")
+    monkeypatch.setenv("SECRET_KEY_FALLBACKS", "$HOME,$$")
+    values = runpy.run_path(str(SETTINGS))
+    assert (values["CREDENTIALS_KEY"], values["SECRET_KEY_FALLBACKS"]) == ("$ecret", ["$HOME", "$$"])
+
+
+def test_an_empty_value_is_the_default() -> None:
+    names = ("DATA_DIR", "SERVICE_BRAND", "SANDBOX", "DEBUG", "LEASE_SECONDS", "MIN_TARGET_ERROR", "SIGNUP_PLAN")
+    assert settings_of(**dict.fromkeys(names, "")) == settings_of()
 
 
 def test_mail_comes_from_the_one_sender_setting() -> None:

@@ -16,10 +16,12 @@ from jobs.execution import helper
 from jobs.execution.lease import LeaseLost
 from jobs.execution.shard_lease import ShardLease
 from jobs.execution.shard_run import ShardRun
+from jobs.execution.simulation import RunLost
 from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.runs import runner
 from jobs.shards import executables, files, moves
 from jobs.simulator.stop_reasons import StopReason
+from simservice.logs import AddIds
 from tests.concurrency import at_once
 from tests.factories import make_running_job
 from tests.jobs.shards.helping_slots import helping
@@ -75,6 +77,19 @@ def test_a_worker_that_shuts_down_returns_its_shard_without_a_loss(
     stage = stage_on(tmp_path)
     assert status_after(stage, lambda: stop.request(at_once=True)) == ("waiting", 0)
     assert Run.objects.get(try_number=1, seat=1).stopped_for == "lost"
+
+
+def test_a_helpers_lines_have_the_ids_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RunLost("the launcher died")
+
+    monkeypatch.setattr(helper, "_run", fail)
+    stage = stage_on(tmp_path)
+    with caplog.filtering(AddIds()):
+        helper.execute(claimed(stage))
+    assert caplog.records[-1].__dict__ | stage.job.log_ids == caplog.records[-1].__dict__
 
 
 def test_a_helper_stops_when_its_attempt_is_over(tmp_path: Path) -> None:
