@@ -85,8 +85,9 @@ def _has_password(url: str) -> bool:
 
 
 def _is_protected(database: Mapping[str, Any]) -> bool:
-    """Return whether a database connection stays on this machine or must use TLS."""
-    return requires_tls(database) or all(_is_local(host) for host in hosts_of(database))
+    """Return whether a database connection stays on this machine, or its URL decides whether it uses TLS."""
+    is_decided = requires_tls(database) or database.get("OPTIONS", {}).get("sslmode") == "disable"
+    return is_decided or all(_is_local(host) for host in hosts_of(database))
 
 
 def requires_tls(database: Mapping[str, Any]) -> bool:

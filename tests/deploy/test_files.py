@@ -93,6 +93,8 @@ def test_compose_starts_every_process_and_migrates_first() -> None:
 def test_migrations_wait_for_the_database_and_are_repeated() -> None:
     assert "--host" in COMPOSE["services"]["postgres"]["healthcheck"]["test"]
     assert OURS["migrate"]["restart"] == "on-failure:5"
+
+
 def test_compose_builds_where_sim_runs_builds() -> None:
     builds, sim = OURS["builds"], OURS["sim"]
     assert (builds["profiles"], builds["build"]["target"]) == (["builds"], "simc")
