@@ -93,7 +93,7 @@ def _postgresql(error: Any) -> Cause | None:
         what = error.diag.message_primary or "a table is missing"
         return Cause(
             f"The schema of the database does not match this version: {what}.",
-            "Run `python manage.py migrate`, then `python manage.py doctor`.",
+            "Run `python manage.py migrate --expand`, then `python manage.py doctor`.",
         )
     return None
 

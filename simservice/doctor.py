@@ -158,7 +158,7 @@ def check_schema() -> Iterator[Finding]:
     if halves:
         yield failure(
             f"A migration was interrupted, so these are not valid: {', '.join(halves)}.",
-            "Run `python manage.py migrate`. If they are listed again, drop them and migrate once more.",
+            "Run `python manage.py migrate --expand`. If they are listed again, drop them and migrate once more.",
         )
     if unknown:
         yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")

@@ -179,7 +179,7 @@ def test_the_web_server_names_a_half_applied_migration(tmp_path: Path, monkeypat
     assert response.status == 500
     messages = [json.loads(line)["message"] for line in (tmp_path / "log").read_text().splitlines()]
     (named,) = [message for message in messages if message.startswith("The schema of the database")]
-    assert named.endswith("does not exist. Run `python manage.py migrate`, then `python manage.py doctor`.")
+    assert named.endswith("does not exist. Run `python manage.py migrate --expand`, then `python manage.py doctor`.")
     assert "\n" not in named
 
 
