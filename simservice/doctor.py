@@ -202,7 +202,7 @@ def check_clock() -> Iterator[Finding]:
     differences = {"PostgreSQL": _seconds_ahead_of(_database_time), "Redis": _seconds_ahead_of(_redis_time)}
     for name, ahead in differences.items():
         if cause := causes.wrong_clock(name, ahead=ahead):
-            yield failure(*cause)
+            yield failure(cause.problem, cause.advice)
             return
     yield ok(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
