@@ -19,6 +19,8 @@ REGISTRY = CollectorRegistry()
 SERVICE = CollectorRegistry()
 # The variable with the folder in which the workers of one web server store their values, read by prometheus-client
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+# A key in `request.META`: the wait before the request is handled again, and counted only then
+WANTED = "simservice.wanted_wait"
 
 REQUEST_SECONDS = Histogram(
     "simservice_request_seconds",
@@ -69,12 +71,13 @@ class MetricsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
         response = self.get_response(request)
-        labels = (_method(request), route_of(request), str(response.status_code))
-        REQUEST_SECONDS.labels(*labels).observe(time.perf_counter() - started)
+        if WANTED not in request.META:
+            labels = (method_of(request), route_of(request), str(response.status_code))
+            REQUEST_SECONDS.labels(*labels).observe(time.perf_counter() - started)
         return response
 
 
-def _method(request: HttpRequest) -> str:
+def method_of(request: HttpRequest) -> str:
     """Return the request's method, or `other` for unknown ones, so that callers cannot create metrics."""
     return request.method if request.method and request.method in HTTPMethod.__members__ else "other"
 

@@ -1,7 +1,7 @@
 """Spans of OpenTelemetry, sent with OTLP over HTTP. Import this module only through `simservice/tracing.py`."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
@@ -33,7 +33,9 @@ def _tracer() -> Tracer:
 
 
 @contextmanager
-def span(name: str, *, kind: Kind, parent: str | None, attributes: Mapping[str, Value]) -> Iterator[None]:
+def span(
+    name: str, *, kind: Kind, parent: str | None, is_dropped: Callable[[], bool], attributes: Mapping[str, Value]
+) -> Iterator[None]:
     """Record a block. Of an exception, only the class is recorded, because the message can contain anything."""
     context = None if parent is None else _propagator.extract({HEADER: parent}, context=Context())
     with _tracer().start_as_current_span(
@@ -43,6 +45,7 @@ def span(name: str, *, kind: Kind, parent: str | None, attributes: Mapping[str, 
         attributes=_prefixed(attributes),
         record_exception=False,
         set_status_on_exception=False,
+        end_on_exit=False,
     ) as recorded:
         try:
             with log_ids(trace_id=trace.format_trace_id(recorded.get_span_context().trace_id)):
@@ -51,6 +54,10 @@ def span(name: str, *, kind: Kind, parent: str | None, attributes: Mapping[str, 
             recorded.set_attribute("error.type", type(error).__qualname__)
             recorded.set_status(StatusCode.ERROR)
             raise
+        finally:
+            # A span that does not end is not sent.
+            if not is_dropped():
+                recorded.end()
 
 
 def note(attributes: Mapping[str, Value]) -> None:

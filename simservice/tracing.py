@@ -11,7 +11,7 @@ from typing import Literal
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from simservice.metrics import route_of
+from simservice.metrics import WANTED, method_of, route_of
 
 Kind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
 Value = str | int | float | bool
@@ -25,18 +25,25 @@ def is_on() -> bool:
 
 
 @contextmanager
-def span(name: str, *, kind: Kind = "INTERNAL", parent: str | None = None, **attributes: Value) -> Iterator[None]:
+def span(
+    name: str,
+    *,
+    kind: Kind = "INTERNAL",
+    parent: str | None = None,
+    is_dropped: Callable[[], bool] = lambda: False,
+    **attributes: Value,
+) -> Iterator[None]:
     """Record how long a block takes, as a part of the span around it.
 
     `parent` is a W3C `traceparent`, for a block whose request was elsewhere. An empty or invalid one starts a
-    trace.
+    trace. The span is not recorded if `is_dropped` returns True after the block.
     """
     if not is_on():
         yield
         return
     from simservice import open_telemetry
 
-    with open_telemetry.span(name, kind=kind, parent=parent, attributes=attributes):
+    with open_telemetry.span(name, kind=kind, parent=parent, is_dropped=is_dropped, attributes=attributes):
         yield
 
 
@@ -67,7 +74,13 @@ class TracingMiddleware:
         if request.path in UNTRACED:
             return self.get_response(request)
         parent = request.headers.get("traceparent", "")
-        with span("request", kind="SERVER", parent=parent, request_id=request.META["REQUEST_ID"]):
+        with span(
+            "request",
+            kind="SERVER",
+            parent=parent,
+            is_dropped=lambda: WANTED in request.META,
+            request_id=request.META["REQUEST_ID"],
+        ):
             response = self.get_response(request)
-            note(method=request.method, route=route_of(request), status=response.status_code)
+            note(method=method_of(request), route=route_of(request), status=response.status_code)
         return response

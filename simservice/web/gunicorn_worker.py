@@ -26,9 +26,9 @@ from gunicorn.workers.gthread import ThreadWorker
 import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
 from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
-from simservice.metrics import THREAD_WAIT_SECONDS
+from simservice.metrics import THREAD_WAIT_SECONDS, WANTED
 from simservice.web.connections import RECEIVE_BYTES, Connection
-from simservice.web.waiting import WAITED, WANTED, Wait, Watcher
+from simservice.web.waiting import RESERVE, WAITED, Wait, Watcher
 
 # Limit on bodies in temporary files, for all connections together.
 MAX_SPOOLED_BYTES = 256 << 20
@@ -221,14 +221,19 @@ class Worker(ThreadWorker):
         self.application: Any = self.wsgi
         self.wsgi: Any = self.answer
 
+    def reserve(self) -> bool:
+        """Reserve a place for a wait, if there is one."""
+        return self.alive and self.places.acquire(blocking=False)
+
     def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Call the application. Raises KeptBack if the request has to wait. Runs in a thread."""
         connection: Connection = self.handled.connection
+        environ[RESERVE] = self.reserve
         if connection.waited:
             environ[WAITED] = connection.waited
         response = self.application(environ, start_response)
         wait: Wait | None = environ.get(WANTED)
-        if wait is None or not self.alive or not self.places.acquire(blocking=False):
+        if wait is None:
             return response
         response.close()
         connection.wanted = wait
@@ -237,10 +242,12 @@ class Worker(ThreadWorker):
     def handle_request(self, req: Any, conn: Connection) -> bool:
         """Respond to a request. Raises ConnectionResetError if the client does not read the response."""
         conn.sock.settimeout(SEND_SECONDS)
-        THREAD_WAIT_SECONDS.observe(time.monotonic() - conn.ready_at)
+        waited_seconds = time.monotonic() - conn.ready_at
         self.handled.connection = conn
         try:
-            return bool(super().handle_request(req, conn))
+            stays_open = bool(super().handle_request(req, conn))
+            THREAD_WAIT_SECONDS.observe(waited_seconds)
+            return stays_open
         except KeptBack:
             return True
         except TimeoutError as error:

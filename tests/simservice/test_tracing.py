@@ -11,6 +11,7 @@ from opentelemetry.trace import StatusCode
 
 from jobs.models import Job
 from simservice import tracing
+from simservice.metrics import WANTED
 from simservice.tracing import TracingMiddleware
 from tests.conftest import Api
 from tests.jobs.api.bodies import BODY
@@ -64,6 +65,22 @@ def test_a_requests_span_has_no_path(spans: InMemorySpanExporter) -> None:
         "simservice.route": "none",
         "simservice.status": 404,
     }
+
+
+def wait(request: HttpRequest) -> HttpResponse:
+    request.META[WANTED] = "a wait"
+    return HttpResponse()
+
+
+def test_a_dropped_answer_has_no_span(spans: InMemorySpanExporter) -> None:
+    request = RequestFactory().get("/", REQUEST_ID="req_1")
+    TracingMiddleware(wait)(request)
+    assert spans.get_finished_spans() == ()
+
+
+def test_an_unknown_method_is_not_recorded(spans: InMemorySpanExporter) -> None:
+    TracingMiddleware(respond)(RequestFactory().generic("HEMLIG", "/", REQUEST_ID="req_1"))
+    assert (only(spans).attributes or {})["simservice.method"] == "other"
 
 
 def test_health_checks_are_not_traced(spans: InMemorySpanExporter) -> None:
