@@ -4,6 +4,7 @@ Without OTEL_EXPORTER_OTLP_ENDPOINT, nothing is recorded, and OpenTelemetry is n
 ids, numbers and constants. They must not contain a text that a user wrote.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -17,6 +18,8 @@ Kind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
 Value = str | int | float | bool
 # They are requested every few seconds.
 UNTRACED = ("/healthz", "/readyz", "/metrics")
+# The form of an API key. Whether it is valid is not known yet.
+WITH_KEY = re.compile(r"bearer +sk_[0-9A-Za-z]{46}\s*", re.IGNORECASE)
 
 
 def is_on() -> bool:
@@ -65,7 +68,7 @@ def current_parent() -> str:
 
 
 class TracingMiddleware:
-    """Records a span for each request, as a part of the client's trace if it sends a `traceparent`."""
+    """Records a span for each request, as a part of the client's trace if an API request sends a `traceparent`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -73,7 +76,11 @@ class TracingMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.path in UNTRACED:
             return self.get_response(request)
-        parent = request.headers.get("traceparent", "")
+        # Strangers must not choose which requests are recorded.
+        is_callers = request.path.startswith("/v1/") and WITH_KEY.fullmatch(
+            request.headers.get("Authorization", "")
+        )
+        parent = request.headers.get("traceparent", "") if is_callers else ""
         with span(
             "request",
             kind="SERVER",

@@ -2,8 +2,8 @@
 
 A view answers at once and asks the web server to keep that answer back. The server drops the answer without
 counting it, keeps the connection, and handles the request again when the change has come or the time is over. A
-waiting request occupies a socket and a few kilobytes, but no thread and no database connection: one thread looks for
-the changes of all of them. Another web server answers such a request at once.
+waiting request occupies a socket and a few kilobytes, but no thread and no database connection: one thread looks
+for the changes of all of them. Another web server answers such a request at once.
 """
 
 import logging

@@ -67,6 +67,23 @@ def test_a_requests_span_has_no_path(spans: InMemorySpanExporter) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "authorization", "is_child"),
+    [
+        ("/v1/sim/jobs", f"Bearer sk_{'a' * 46}", True),
+        ("/v1/sim/jobs", "Bearer sk_a", False),
+        ("/v1/sim/jobs", "", False),
+        ("/login", f"Bearer sk_{'a' * 46}", False),
+    ],
+)
+def test_only_api_clients_choose_the_trace(
+    spans: InMemorySpanExporter, path: str, authorization: str, *, is_child: bool
+) -> None:
+    headers = {"traceparent": PARENT, "authorization": authorization}
+    TracingMiddleware(respond)(RequestFactory().get(path, headers=headers, REQUEST_ID="req_1"))
+    assert (only(spans).parent is not None) is is_child
+
+
 def wait(request: HttpRequest) -> HttpResponse:
     request.META[WANTED] = "a wait"
     return HttpResponse()
