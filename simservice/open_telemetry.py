@@ -1,5 +1,6 @@
 """Spans of OpenTelemetry, sent with OTLP over HTTP. Import this module only through `simservice/tracing.py`."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from simservice.causes import is_repeated
 from simservice.logs import log_ids
 from simservice.tracing import Kind, Value
 
@@ -25,11 +27,32 @@ def _tracer() -> Tracer:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     os.environ.setdefault("OTEL_SERVICE_NAME", "simservice")
-    # In seconds. A process that ends waits this long for a collector that does not respond.
+    # A process that ends sends at most two batches: the current one, and the whole queue. If the collector does not
+    # respond, each takes these seconds.
     os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
+    os.environ.setdefault(
+        "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", os.environ.setdefault("OTEL_BSP_MAX_QUEUE_SIZE", "2048")
+    )
+    _limit_log()
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider.get_tracer("simservice")
+
+
+class Limited(logging.Handler):
+    """Passes a line to the other handlers once a minute, as a warning."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not is_repeated("opentelemetry"):
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            logging.getLogger().handle(record)
+
+
+def _limit_log() -> None:
+    """Limit the lines of OpenTelemetry: it logs an error for each batch that the collector does not accept."""
+    library = logging.getLogger("opentelemetry")
+    library.propagate = False
+    library.handlers = [Limited(logging.WARNING)]
 
 
 @contextmanager
