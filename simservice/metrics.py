@@ -35,7 +35,6 @@ THREAD_WAIT_SECONDS = Histogram(
     buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
     registry=REGISTRY,
 )
-REDIS_FAILURES = Counter("simservice_redis_failures_total", "Redis commands that failed.", registry=REGISTRY)
 RATE_LIMITED = Counter(
     "simservice_rate_limited_total", "Requests rejected by a rate limit.", ["kind"], registry=REGISTRY
 )

@@ -73,6 +73,9 @@ class SharedHistogram:
         return family
 
 
+REDIS_FAILURES = SharedCounter("redis_failures", "Redis commands that failed.", {})
+
+
 class Sender:
     """Adds up the changes of this process, and sends them from a thread of its own."""
 
