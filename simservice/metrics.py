@@ -38,6 +38,21 @@ THREAD_WAIT_SECONDS = Histogram(
 RATE_LIMITED = Counter(
     "simservice_rate_limited_total", "Requests rejected by a rate limit.", ["kind"], registry=REGISTRY
 )
+REJECTED = Counter(
+    "simservice_requests_rejected_total",
+    "Requests and connections that the web server ended before Django.",
+    ["reason"],
+    registry=REGISTRY,
+)
+for _reason in (
+    "validation_failed",
+    "request_too_large",
+    "internal_error",
+    "too_many_connections",
+    "too_many_bytes",
+):
+    # Prometheus does not notice the first increment of a new series.
+    REJECTED.labels(_reason)
 # Memory, CPU seconds and open files
 ProcessCollector(registry=REGISTRY)
 

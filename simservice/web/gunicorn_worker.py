@@ -26,7 +26,7 @@ from gunicorn.workers.gthread import ThreadWorker
 import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
 from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
-from simservice.metrics import THREAD_WAIT_SECONDS, WANTED
+from simservice.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
 from simservice.web.connections import RECEIVE_BYTES, Connection
 from simservice.web.waiting import RESERVE, WAITED, Wait, Watcher
 
@@ -117,6 +117,7 @@ class Worker(ThreadWorker):
             return
         self.spooled += connection.spooled - before
         if self.spooled > MAX_SPOOLED_BYTES:
+            REJECTED.labels("too_many_bytes").inc()
             self.drop(next(one for one in self.waiting if one.spooled or one is connection))
         if is_ready and connection in self.waiting:
             self.stop_waiting(connection)
@@ -125,6 +126,7 @@ class Worker(ThreadWorker):
     def drop_oldest(self) -> None:
         """Close the connection that has waited longest for a complete request, if there is one."""
         if self.waiting:
+            REJECTED.labels("too_many_connections").inc()
             self.drop(next(iter(self.waiting)))
 
     def drop(self, connection: Connection) -> None:
@@ -257,6 +259,7 @@ class Worker(ThreadWorker):
         """Respond to a request that failed outside Django, and log it: with a traceback only if it is a bug."""
         request_id = new_request_id()
         error = error_for(exc)
+        REJECTED.labels(error.code).inc()
         if error.status == InternalError.status:
             self.log.error("request %s failed outside Django", request_id, exc_info=exc)
         else:

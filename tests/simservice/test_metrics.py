@@ -92,10 +92,12 @@ def test_workers_of_one_web_server_add_up(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_waits_for_a_thread_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_web_server_measures_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METRICS_TOKEN", "secret")
     with web_server(tmp_path / "log") as web:
         web.send(request(b"/healthz"))
+        assert web.send(b"nonsense\r\n\r\n").status == 400
         text = web.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
     assert "\nsimservice_thread_wait_seconds_count 1.0\n" in text
+    assert '\nsimservice_requests_rejected_total{reason="validation_failed"} 1.0\n' in text
     assert "\nprocess_open_fds " in text
