@@ -57,9 +57,17 @@ def _limit_log() -> None:
 
 @contextmanager
 def span(
-    name: str, *, kind: Kind, parent: str | None, is_dropped: Callable[[], bool], attributes: Mapping[str, Value]
+    name: str,
+    *,
+    kind: Kind,
+    parent: str | None,
+    attributes: Mapping[str, Value],
+    is_dropped: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
-    """Record a block. Of an exception, only the class is recorded, because the message can contain anything."""
+    """Record a block, unless `is_dropped` returns True after it.
+
+    Of an exception, only the class is recorded, because the message can contain anything.
+    """
     context = None if parent is None else _propagator.extract({HEADER: parent}, context=Context())
     with _tracer().start_as_current_span(
         name,

@@ -28,25 +28,18 @@ def is_on() -> bool:
 
 
 @contextmanager
-def span(
-    name: str,
-    *,
-    kind: Kind = "INTERNAL",
-    parent: str | None = None,
-    is_dropped: Callable[[], bool] = lambda: False,
-    **attributes: Value,
-) -> Iterator[None]:
+def span(name: str, *, kind: Kind = "INTERNAL", parent: str | None = None, **attributes: Value) -> Iterator[None]:
     """Record how long a block takes, as a part of the span around it.
 
     `parent` is a W3C `traceparent`, for a block whose request was elsewhere. An empty or invalid one starts a
-    trace. The span is not recorded if `is_dropped` returns True after the block.
+    trace.
     """
     if not is_on():
         yield
         return
     from simservice import open_telemetry
 
-    with open_telemetry.span(name, kind=kind, parent=parent, is_dropped=is_dropped, attributes=attributes):
+    with open_telemetry.span(name, kind=kind, parent=parent, attributes=attributes):
         yield
 
 
@@ -74,19 +67,21 @@ class TracingMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path in UNTRACED:
+        if request.path in UNTRACED or not is_on():
             return self.get_response(request)
+        from simservice import open_telemetry
+
         # Strangers must not choose which requests are recorded.
         is_callers = request.path.startswith("/v1/") and WITH_KEY.fullmatch(
             request.headers.get("Authorization", "")
         )
         parent = request.headers.get("traceparent", "") if is_callers else ""
-        with span(
+        with open_telemetry.span(
             "request",
             kind="SERVER",
             parent=parent,
+            attributes={"request_id": request.META["REQUEST_ID"]},
             is_dropped=lambda: WANTED in request.META,
-            request_id=request.META["REQUEST_ID"],
         ):
             response = self.get_response(request)
             note(method=method_of(request), route=route_of(request), status=response.status_code)
