@@ -89,7 +89,7 @@ def _redis_metrics() -> tuple[list[Metric], int]:
         gauge("workers", "Live simulation workers.", len(workers)),
         gauge("slots", "Simulations that the live workers can run at once.", slots),
         _missing_protections(workers),
-        *(shared.family(stored) for shared in counters.SHARED),
+        *(shared.family(stored) for shared in (*counters.SHARED, shared_metrics.REDIS_FAILURES)),
     ]
     return metrics, slots
 

@@ -5,13 +5,13 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from traceback import walk_tb
 from typing import Any, NamedTuple
 
 logger = logging.getLogger(__name__)
 
-# The same advice is logged once in this time by each process.
+# A line that would repeat is logged once in this time by each process.
 REPEAT_SECONDS = 60.0
 # Heartbeats are compared between machines and are valid for ten seconds.
 MAX_CLOCK_SECONDS = 2.0
@@ -20,26 +20,50 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 # Codes of PostgreSQL's errors
 DISK_FULL = "53100"
 UNDEFINED = ("42P01", "42703", "42883")
+# What each request of the bucket's service needs
 PERMISSIONS = {
     "PutObject": "s3:PutObject",
     "CreateMultipartUpload": "s3:PutObject",
+    "UploadPart": "s3:PutObject",
+    "CompleteMultipartUpload": "s3:PutObject",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload",
     "GetObject": "s3:GetObject",
+    "HeadObject": "s3:GetObject",
     "ListObjects": "s3:ListBucket",
+    "ListObjectsV2": "s3:ListBucket",
+    "HeadBucket": "s3:ListBucket",
     "DeleteObject": "s3:DeleteObject",
     "DeleteObjects": "s3:DeleteObject",
 }
 SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
 MISSING = ("NoSuchKey", "404")
+# The response to a HEAD request has no other code than its status.
+DENIED = ("AccessDenied", "403")
+OVERLOADED = ("SlowDown", "TooManyRequests", "429")
+BUCKET_SETTINGS = {
+    "NoSuchBucket": "Check `ARTIFACTS_BUCKET`, or create the bucket.",
+    "InvalidAccessKeyId": "Check `ARTIFACTS_ACCESS_KEY_ID`.",
+    "SignatureDoesNotMatch": "Check `ARTIFACTS_SECRET_ACCESS_KEY`.",
+}
 
 _lock = threading.Lock()
-_reported: dict[str, float] = {}
+_logged: dict[Hashable, float] = {}
 
 
 class Cause(NamedTuple):
-    """What is wrong, and what to do about it, each in one sentence."""
+    """What is wrong, and what to do about it, each in one sentence.
 
-    problem: str
+    `kind` is the problem with a `%s` for each of its `details`. A problem of another `server` is another problem.
+    """
+
+    kind: str
     advice: str
+    details: tuple[str, ...] = ()
+    server: str = ""
+
+    @property
+    def problem(self) -> str:
+        return self.kind % self.details
 
     def __str__(self) -> str:
         return f"{self.problem} {self.advice}"
@@ -92,8 +116,9 @@ def _postgresql(error: Any) -> Cause | None:
     if error.sqlstate in UNDEFINED:
         what = error.diag.message_primary or "a table is missing"
         return Cause(
-            f"The schema of the database does not match this version: {what}.",
-            "Run `python manage.py migrate`, then `python manage.py doctor`.",
+            "The schema of the database does not match this version: %s.",
+            "Run `python manage.py migrate --expand`, then `python manage.py doctor`.",
+            (what,),
         )
     return None
 
@@ -116,8 +141,20 @@ def _bucket(error: Any) -> Cause | None:
         return None
     if code in SKEWED:
         return Cause("This machine's clock differs from that of the bucket's service.", SYNCHRONIZE)
-    needed = PERMISSIONS.get(operation, f"s3:{operation}")
-    return Cause(f"The bucket refuses {operation} ({code}).", f"Check its settings, and give its key {needed}.")
+    if code in OVERLOADED or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+        return Cause(
+            "The bucket's service is overloaded or unavailable (%s).",
+            "Check its status, its log and its limits.",
+            (code,),
+        )
+    return Cause("The bucket refuses %s (%s).", _bucket_advice(operation, code), (operation, code))
+
+
+def _bucket_advice(operation: str, code: str) -> str:
+    """Return what to do about a request that the bucket's service refuses."""
+    if code in DENIED and operation in PERMISSIONS:
+        return f"Give its key {PERMISSIONS[operation]}."
+    return BUCKET_SETTINGS.get(code, "Check the settings of the bucket and its key.")
 
 
 _LIBRARIES: dict[str, Callable[[Any], Cause | None]] = {
@@ -155,8 +192,10 @@ def _modules(chain: list[BaseException]) -> Iterator[str]:
 
 def _invalid_certificate(server: str, reason: str) -> Cause:
     return Cause(
-        f"The certificate of {server} is not valid: {reason or 'it may have expired'}.",
+        "The certificate of %s is not valid: %s.",
         "Renew it, and check this machine's clock; `python manage.py doctor` shows when it expires.",
+        (server, reason or "it may have expired"),
+        server,
     )
 
 
@@ -165,17 +204,25 @@ def wrong_clock(other: str, *, ahead: float) -> Cause | None:
     if abs(ahead) <= MAX_CLOCK_SECONDS:
         return None
     where = "ahead of" if ahead > 0 else "behind"
-    return Cause(f"This machine's clock is {abs(ahead):.1f} s {where} that of {other}.", SYNCHRONIZE)
+    details = (f"{abs(ahead):.1f}", where, other)
+    return Cause("This machine's clock is %s s %s that of %s.", SYNCHRONIZE, details, other)
+
+
+def is_repeated(line: Hashable) -> bool:
+    """Return whether this process has logged a line within `REPEAT_SECONDS`. If not, it is noted as logged now."""
+    now = time.monotonic()
+    with _lock:
+        if now - _logged.get(line, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return True
+        _logged[line] = now
+        return False
 
 
 def report(cause: Cause) -> None:
-    """Log a cause, unless this process has logged the same advice within `REPEAT_SECONDS`."""
-    now = time.monotonic()
-    with _lock:
-        if now - _reported.get(cause.advice, -REPEAT_SECONDS) < REPEAT_SECONDS:
-            return
-        _reported[cause.advice] = now
-    logger.error("%s", cause)
+    """Log a cause, unless this process has logged one of its kind and server within `REPEAT_SECONDS`."""
+    if not is_repeated((cause.kind, cause.server)):
+        # Sentry receives only this text, without the details.
+        logger.error(f"{cause.kind} {cause.advice}", *cause.details)  # noqa: G004 - made of constants
 
 
 def report_of(error: BaseException) -> None:

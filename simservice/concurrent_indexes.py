@@ -4,19 +4,17 @@ from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 from django.db.migrations.operations.base import Operation
 
-# A concurrent operation waits for all older transactions, such as a backup.
-WAIT = "SET lock_timeout = 0"
-WAIT_NO_LONGER = "RESET lock_timeout"
+from simservice.migration_limits import without_limits
 
 
 def concurrently(*added: tuple[str, models.Index]) -> list[Operation]:
     """Return the operations that add indexes to models, for a migration that is not atomic.
 
     The migration can be run again after a failure, in either direction: each index that an earlier run may have
-    left is dropped first.
+    left is dropped first. A concurrent operation waits for all older transactions, such as a backup.
     """
-    operations: list[Operation] = [migrations.RunSQL(WAIT, WAIT_NO_LONGER)]
+    operations: list[Operation] = []
     for model, index in added:
         drop = f"DROP INDEX CONCURRENTLY IF EXISTS {index.name}"
         operations += [migrations.RunSQL(drop, migrations.RunSQL.noop), AddIndexConcurrently(model, index)]
-    return [*operations, migrations.RunSQL(WAIT_NO_LONGER, WAIT)]
+    return without_limits(*operations)

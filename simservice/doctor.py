@@ -159,7 +159,7 @@ def check_schema() -> Iterator[Finding]:
     if halves:
         yield failure(
             f"A migration was interrupted, so these are not valid: {', '.join(halves)}.",
-            "Run `python manage.py migrate`. If they are listed again, drop them and migrate once more.",
+            "Run `python manage.py migrate --expand`. If they are listed again, drop them and migrate once more.",
         )
     if unknown:
         yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")
@@ -209,7 +209,7 @@ def check_clock() -> Iterator[Finding]:
     differences = {"PostgreSQL": _seconds_ahead_of(_database_time), "Redis": _seconds_ahead_of(_redis_time)}
     for name, ahead in differences.items():
         if cause := causes.wrong_clock(name, ahead=ahead):
-            yield failure(*cause)
+            yield failure(cause.problem, cause.advice)
             return
     yield ok(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 

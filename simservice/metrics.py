@@ -19,6 +19,8 @@ REGISTRY = CollectorRegistry()
 SERVICE = CollectorRegistry()
 # The variable with the folder in which the workers of one web server store their values, read by prometheus-client
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+# A key in `request.META`: the wait before the request is handled again, and counted only then
+WANTED = "simservice.wanted_wait"
 
 REQUEST_SECONDS = Histogram(
     "simservice_request_seconds",
@@ -33,10 +35,24 @@ THREAD_WAIT_SECONDS = Histogram(
     buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
     registry=REGISTRY,
 )
-REDIS_FAILURES = Counter("simservice_redis_failures_total", "Redis commands that failed.", registry=REGISTRY)
 RATE_LIMITED = Counter(
     "simservice_rate_limited_total", "Requests rejected by a rate limit.", ["kind"], registry=REGISTRY
 )
+REJECTED = Counter(
+    "simservice_requests_rejected_total",
+    "Requests and connections that the web server ended before Django.",
+    ["reason"],
+    registry=REGISTRY,
+)
+for _reason in (
+    "validation_failed",
+    "request_too_large",
+    "internal_error",
+    "too_many_connections",
+    "too_many_bytes",
+):
+    # Prometheus does not notice the first increment of a new series.
+    REJECTED.labels(_reason)
 # Memory, CPU seconds and open files
 ProcessCollector(registry=REGISTRY)
 
@@ -69,12 +85,13 @@ class MetricsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
         response = self.get_response(request)
-        labels = (_method(request), route_of(request), str(response.status_code))
-        REQUEST_SECONDS.labels(*labels).observe(time.perf_counter() - started)
+        if WANTED not in request.META:
+            labels = (method_of(request), route_of(request), str(response.status_code))
+            REQUEST_SECONDS.labels(*labels).observe(time.perf_counter() - started)
         return response
 
 
-def _method(request: HttpRequest) -> str:
+def method_of(request: HttpRequest) -> str:
     """Return the request's method, or `other` for unknown ones, so that callers cannot create metrics."""
     return request.method if request.method and request.method in HTTPMethod.__members__ else "other"
 

@@ -1,7 +1,8 @@
 """Spans of OpenTelemetry, sent with OTLP over HTTP. Import this module only through `simservice/tracing.py`."""
 
+import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
@@ -10,6 +11,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from simservice.causes import is_repeated
 from simservice.logs import log_ids
 from simservice.tracing import Kind, Value
 
@@ -25,16 +27,47 @@ def _tracer() -> Tracer:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     os.environ.setdefault("OTEL_SERVICE_NAME", "simservice")
-    # In seconds. A process that ends waits this long for a collector that does not respond.
+    # A process that ends sends at most two batches: the current one, and the whole queue. If the collector does not
+    # respond, each takes these seconds.
     os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
+    os.environ.setdefault(
+        "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", os.environ.setdefault("OTEL_BSP_MAX_QUEUE_SIZE", "2048")
+    )
+    _limit_log()
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider.get_tracer("simservice")
 
 
+class Limited(logging.Handler):
+    """Passes a line to the other handlers once a minute, as a warning."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not is_repeated("opentelemetry"):
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            logging.getLogger().handle(record)
+
+
+def _limit_log() -> None:
+    """Limit the lines of OpenTelemetry: it logs an error for each batch that the collector does not accept."""
+    library = logging.getLogger("opentelemetry")
+    library.propagate = False
+    library.handlers = [Limited(logging.WARNING)]
+
+
 @contextmanager
-def span(name: str, *, kind: Kind, parent: str | None, attributes: Mapping[str, Value]) -> Iterator[None]:
-    """Record a block. Of an exception, only the class is recorded, because the message can contain anything."""
+def span(
+    name: str,
+    *,
+    kind: Kind,
+    parent: str | None,
+    attributes: Mapping[str, Value],
+    is_dropped: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Record a block, unless `is_dropped` returns True after it.
+
+    Of an exception, only the class is recorded, because the message can contain anything.
+    """
     context = None if parent is None else _propagator.extract({HEADER: parent}, context=Context())
     with _tracer().start_as_current_span(
         name,
@@ -43,6 +76,7 @@ def span(name: str, *, kind: Kind, parent: str | None, attributes: Mapping[str, 
         attributes=_prefixed(attributes),
         record_exception=False,
         set_status_on_exception=False,
+        end_on_exit=False,
     ) as recorded:
         try:
             with log_ids(trace_id=trace.format_trace_id(recorded.get_span_context().trace_id)):
@@ -51,6 +85,10 @@ def span(name: str, *, kind: Kind, parent: str | None, attributes: Mapping[str, 
             recorded.set_attribute("error.type", type(error).__qualname__)
             recorded.set_status(StatusCode.ERROR)
             raise
+        finally:
+            # A span that does not end is not sent.
+            if not is_dropped():
+                recorded.end()
 
 
 def note(attributes: Mapping[str, Value]) -> None:

@@ -46,8 +46,9 @@ def _reduced(event: Any, hint: Mapping[str, Any]) -> Any:
     reduced = {name: event[name] for name in FIELDS if name in event}
     if record is not None:
         reduced["tags"] = {name: str(value) for name in IDS if (value := getattr(record, name, None)) is not None}
-        # Without its arguments
-        reduced["logentry"] = {"message": str(record.msg)}
+        # Without its arguments. Django logs the text of an exception about a suspicious request.
+        is_user_text = record.name.startswith("django.security.")
+        reduced["logentry"] = {"message": record.name if is_user_text else str(record.msg)}
     if "exception" in event:
         reduced["exception"] = {"values": [_exception(value) for value in event["exception"]["values"]]}
     return reduced

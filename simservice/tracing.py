@@ -4,6 +4,7 @@ Without OTEL_EXPORTER_OTLP_ENDPOINT, nothing is recorded, and OpenTelemetry is n
 ids, numbers and constants. They must not contain a text that a user wrote.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -11,12 +12,14 @@ from typing import Literal
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from simservice.metrics import route_of
+from simservice.metrics import WANTED, method_of, route_of
 
 Kind = Literal["INTERNAL", "SERVER", "CLIENT", "CONSUMER"]
 Value = str | int | float | bool
 # Orchestrators and Prometheus request these every few seconds.
 INTERNAL_PATHS = ("/healthz", "/readyz", "/metrics")
+# The form of an API key. Whether it is valid is not known yet.
+WITH_KEY = re.compile(r"bearer +sk_[0-9A-Za-z]{46}\s*", re.IGNORECASE)
 
 
 def is_on() -> bool:
@@ -58,16 +61,28 @@ def current_parent() -> str:
 
 
 class TracingMiddleware:
-    """Records a span for each request, as a part of the client's trace if it sends a `traceparent`."""
+    """Records a span for each request, as a part of the client's trace if an API request sends a `traceparent`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path in INTERNAL_PATHS:
+        if request.path in INTERNAL_PATHS or not is_on():
             return self.get_response(request)
-        parent = request.headers.get("traceparent", "")
-        with span("request", kind="SERVER", parent=parent, request_id=request.META["REQUEST_ID"]):
+        from simservice import open_telemetry
+
+        # Strangers must not choose which requests are recorded.
+        is_callers = request.path.startswith("/v1/") and WITH_KEY.fullmatch(
+            request.headers.get("Authorization", "")
+        )
+        parent = request.headers.get("traceparent", "") if is_callers else ""
+        with open_telemetry.span(
+            "request",
+            kind="SERVER",
+            parent=parent,
+            attributes={"request_id": request.META["REQUEST_ID"]},
+            is_dropped=lambda: WANTED in request.META,
+        ):
             response = self.get_response(request)
-            note(method=request.method, route=route_of(request), status=response.status_code)
+            note(method=method_of(request), route=route_of(request), status=response.status_code)
         return response

@@ -21,14 +21,39 @@ from django.db.migrations.state import ProjectState
 
 from simservice.migration_phases import CONTRACT, EXPAND, is_marked
 
-BREAKING_SQL = re.compile(
-    r"\bDROP\s+(TABLE|COLUMN|VIEW|FUNCTION|DEFAULT)\b|\bRENAME\b|\bSET\s+NOT\s+NULL\b|\bALTER\s+(COLUMN\s+)?\w+\s+(SET\s+DATA\s+)?TYPE\b"
-    r"|\bADD\s+(CONSTRAINT|CHECK|UNIQUE)\b|\bTRUNCATE\b",
-    re.IGNORECASE,
-)
-BLOCKING_SQL = re.compile(r"\bCREATE\s+(UNIQUE\s+)?INDEX\s+(?!CONCURRENTLY)", re.IGNORECASE)
-RENAMES = (migrations.RenameField, migrations.RenameModel, migrations.AlterModelTable)
-REMOVALS = (migrations.RemoveField, migrations.DeleteModel)
+TO_CONTRACT = f"can break the previous version; move it to a `{CONTRACT}` migration"
+# Each pattern finds the words that it refuses, in these phases.
+SQL_RULES = [
+    (re.compile(pattern, re.IGNORECASE), phases, advice)
+    for pattern, phases, advice in (
+        (r"\b(DROP\s+(?:TABLE|COLUMN|VIEW|FUNCTION|DEFAULT)|RENAME|SET\s+NOT\s+NULL)\b", [EXPAND], TO_CONTRACT),
+        (r"\b(ALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE|TRUNCATE|DELETE\s+FROM)\b", [EXPAND], TO_CONTRACT),
+        # The previous version cannot violate a constraint on a column that the same statement adds.
+        (
+            r"(?:^|;)(?![^;]*\bADD\s+COLUMN\b)[^;]*\b(ADD\s+(?:CONSTRAINT|CHECK|UNIQUE))\b",
+            [EXPAND],
+            TO_CONTRACT,
+        ),
+        (
+            r"\b(ADD\s+COLUMN)\b(?=[^;,]*\bNOT\s+NULL\b)(?![^;,]*\b(?:DEFAULT|GENERATED)\b)",
+            [EXPAND, CONTRACT],
+            "fails for rows that other processes store; give the column a DEFAULT, or allow NULL",
+        ),
+        (
+            r"\b(ADD\s+COLUMN)\b(?=[^;]*\b(?:CHECK|UNIQUE)\b)(?![^;]*\bNOT\s+VALID\b)",
+            [EXPAND, CONTRACT],
+            "blocks the table while its rows are read; add the check as NOT VALID, and validate it afterwards",
+        ),
+        (
+            r"\b(CREATE\s+(?:UNIQUE\s+)?INDEX)\s+(?!CONCURRENTLY)",
+            [EXPAND, CONTRACT],
+            "blocks writes; create the index CONCURRENTLY",
+        ),
+    )
+]
+TRIGGER = re.compile(r"\bCREATE\s+(OR\s+REPLACE\s+)?(CONSTRAINT\s+)?TRIGGER\b", re.IGNORECASE)
+# Tables with few rows, which are scanned in no time
+SMALL = {("billing", "plan")}
 
 
 def problems(migration: Migration, before: ProjectState) -> Iterator[str]:
@@ -37,7 +62,7 @@ def problems(migration: Migration, before: ProjectState) -> Iterator[str]:
     if phase not in (EXPAND, CONTRACT):
         yield f'has no phase: set `phase = "{EXPAND}"` or `phase = "{CONTRACT}"` in its class'
         return
-    step = Step(migration.app_label, before.clone(), expands=phase == EXPAND)
+    step = Step(migration, before.clone())
     for operation in database_operations(migration.operations):
         for problem in problems_of(operation, step):
             yield f"{operation.describe()}: {problem}"
@@ -47,8 +72,10 @@ def problems(migration: Migration, before: ProjectState) -> Iterator[str]:
 class Step:
     """The state before an operation, and what its migration has added: no other code uses that yet."""
 
-    def __init__(self, label: str, state: ProjectState, *, expands: bool) -> None:
-        self.label, self.state, self.expands = label, state, expands
+    def __init__(self, migration: Any, state: ProjectState) -> None:
+        self.label, self.state, self.atomic = migration.app_label, state, migration.atomic
+        self.phase: str = migration.phase
+        self.expands = self.phase == EXPAND
         self.models: set[str] = set()
         self.fields: set[tuple[str, str]] = set()
 
@@ -62,6 +89,10 @@ class Step:
     def added(self, model: str, fields: set[str]) -> bool:
         """Return whether a model, or all of these fields, are new."""
         return model in self.models or (bool(fields) and all((model, field) in self.fields for field in fields))
+
+    def is_quick(self, model: str) -> bool:
+        """Return whether the table of a model is new or small."""
+        return model in self.models or (self.label, model) in SMALL
 
     def field(self, operation: Any) -> Any:
         return self.state.models[self.label, operation.model_name_lower].fields[operation.name]
@@ -107,12 +138,25 @@ def _remove_field(operation: migrations.RemoveField, step: Step) -> Iterator[str
 def _add_field(operation: migrations.AddField, step: Step) -> Iterator[str]:
     if operation.model_name_lower not in step.models and _needs_value(operation.field):
         yield "the previous version stores rows without it; give it a `db_default` or `null=True`"
+    if not step.is_quick(operation.model_name_lower):
+        yield from _blocking(None, operation.field)
 
 
 @problems_of.register
 def _alter_field(operation: migrations.AlterField, step: Step) -> Iterator[str]:
+    before = step.field(operation)
     if step.expands:
-        yield from _narrowed(step.field(operation), operation.field)
+        yield from _narrowed(before, operation.field)
+    if not step.is_quick(operation.model_name_lower):
+        yield from _blocking(before, operation.field)
+
+
+@problems_of.register
+def _alter_unique_together(operation: migrations.AlterUniqueTogether, step: Step) -> Iterator[str]:
+    state = step.state.models[step.label, operation.name_lower]
+    added = set(operation.option_value or ()) - set(state.options.get("unique_together") or ())
+    if step.expands and not all(step.added(operation.name_lower, set(fields)) for fields in added):
+        yield f"the previous version may store duplicates; do it in a `{CONTRACT}` migration"
 
 
 @problems_of.register
@@ -124,17 +168,24 @@ def _add_constraint(operation: migrations.AddConstraint, step: Step) -> Iterator
 
 @problems_of.register
 def _add_index(operation: migrations.AddIndex, step: Step) -> Iterator[str]:
-    if operation.model_name_lower not in step.models and not isinstance(operation, AddIndexConcurrently):
+    if not step.is_quick(operation.model_name_lower) and not isinstance(operation, AddIndexConcurrently):
         yield "it blocks writes; use AddIndexConcurrently in a migration of its own with `atomic = False`"
+
+
+@problems_of.register
+def _run_python(operation: migrations.RunPython, step: Step) -> Iterator[str]:
+    if step.atomic or operation.atomic:
+        yield "it locks all rows that it changes until it ends; work in batches, with `atomic = False`"
 
 
 @problems_of.register
 def _run_sql(operation: migrations.RunSQL, step: Step) -> Iterator[str]:
     sql = _text(operation.sql)
-    if step.expands and (found := BREAKING_SQL.search(sql)):
-        yield f"`{found[0]}` can break the previous version; move it to a `{CONTRACT}` migration"
-    if BLOCKING_SQL.search(sql):
-        yield "it blocks writes; create the index CONCURRENTLY"
+    for pattern, phases, advice in SQL_RULES:
+        if step.phase in phases and (found := pattern.search(sql)):
+            yield f"`{found[1]}` {advice}"
+    if step.expands and not step.models and TRIGGER.search(sql):
+        yield f"it may refuse what the previous version stores; create it in a `{CONTRACT}` migration"
 
 
 def _text(sql: Any) -> str:
@@ -162,6 +213,22 @@ def _narrowed(before: Any, after: Any) -> Iterator[str]:
         and not _is_wider(before, after)
     ):
         yield "the previous version needs the old type; add another column"
+
+
+def _blocking(before: Any, after: Any) -> Iterator[str]:
+    """Yield how adding or changing a column blocks writes while PostgreSQL reads the table."""
+    if _has_index(after) and not (before and _has_index(before)):
+        yield "it blocks writes; leave out `db_index` and `unique`, and add the index with AddIndexConcurrently"
+    if _has_check(after) and not (before and _has_check(before)):
+        yield "its check blocks the table while all rows are read; add it as migration `jobs.0027` does"
+
+
+def _has_index(field: Any) -> bool:
+    return bool(field.db_index or field.unique)
+
+
+def _has_check(field: Any) -> bool:
+    return field.get_internal_type() in connection.data_type_check_constraints
 
 
 def _is_wider(before: Any, after: Any) -> bool:

@@ -1,19 +1,24 @@
 """Add the days of retention of a job, null for the default, and the index by which expired jobs are found.
 
-The index is created concurrently, so jobs stay readable and writable. The migration is not atomic: run it again after
-a failure, in either direction, since it first drops what an earlier run may have left. The index `job_to_clear` stays
-for the previous version.
+The check of the column is validated afterwards, and the index is created concurrently, so jobs stay readable and
+writable. The migration is not atomic: run it again after a failure, in either direction, since it first drops what an
+earlier run may have left. The index `job_to_clear` stays for the previous version.
 """
 
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 
-# A concurrent operation waits for all older transactions, such as a backup.
-WAIT = "SET lock_timeout = 0"
-WAIT_NO_LONGER = "RESET lock_timeout"
-ADD_DAYS = "ALTER TABLE jobs_job ADD COLUMN IF NOT EXISTS retention_days smallint NULL CHECK (retention_days >= 0)"
+from simservice.concurrent_indexes import concurrently
+from simservice.migration_limits import without_limits
+
+# The constraint has the name that PostgreSQL gives to the check of Django's column.
+ADD_DAYS = """
+    ALTER TABLE jobs_job
+        ADD COLUMN IF NOT EXISTS retention_days smallint NULL,
+        DROP CONSTRAINT IF EXISTS jobs_job_retention_days_check,
+        ADD CONSTRAINT jobs_job_retention_days_check CHECK (retention_days >= 0) NOT VALID
+"""
 DROP_DAYS = "ALTER TABLE jobs_job DROP COLUMN IF EXISTS retention_days"
-DROP_INDEX = "DROP INDEX CONCURRENTLY IF EXISTS job_to_expire"
+VALIDATE = "ALTER TABLE jobs_job VALIDATE CONSTRAINT jobs_job_retention_days_check"
 
 
 class Migration(migrations.Migration):
@@ -36,15 +41,15 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
-        migrations.RunSQL(WAIT, WAIT_NO_LONGER),
-        migrations.RunSQL(DROP_INDEX, migrations.RunSQL.noop),
-        AddIndexConcurrently(
-            model_name='job',
-            index=models.Index(
-                fields=['retention_days', 'created_at'],
-                condition=models.Q(('cleared_at', None), ('status__in', ('completed', 'failed', 'cancelled', 'timed_out'))),
-                name='job_to_expire',
+        *without_limits(migrations.RunSQL(VALIDATE, migrations.RunSQL.noop)),
+        *concurrently(
+            (
+                'job',
+                models.Index(
+                    fields=['retention_days', 'created_at'],
+                    condition=models.Q(('cleared_at', None), ('status__in', ('completed', 'failed', 'cancelled', 'timed_out'))),
+                    name='job_to_expire',
+                ),
             ),
         ),
-        migrations.RunSQL(WAIT_NO_LONGER, WAIT),
     ]

@@ -6,6 +6,8 @@ The migration is not atomic, because the statement may take minutes; it locks no
 
 from django.db import migrations
 
+from simservice.migration_limits import without_limits
+
 COUNT = """
     INSERT INTO jobs_storedbytes (account_id, bytes)
     SELECT account_id, sum(artifact.bytes)::bigint
@@ -21,4 +23,4 @@ class Migration(migrations.Migration):
 
     dependencies = [("jobs", "0027_retention_by_plan")]
 
-    operations = [migrations.RunSQL(COUNT, migrations.RunSQL.noop)]
+    operations = without_limits(migrations.RunSQL(COUNT, migrations.RunSQL.noop))

@@ -11,8 +11,6 @@ from django.conf import settings
 from redis import Redis
 from redis.exceptions import DataError, RedisError
 
-from simservice.metrics import REDIS_FAILURES
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -59,7 +57,10 @@ class Outage:
 
     def record_failure(self, error: Exception) -> None:
         """Count a failed command. The first one of an outage is logged."""
-        REDIS_FAILURES.inc()
+        # It sends with this module's client.
+        from simservice.redis import shared_metrics
+
+        shared_metrics.record(shared_metrics.REDIS_FAILURES.increments())
         with self._lock:
             is_first = self._retry_at is None
             self._retry_at = time.monotonic() + RETRY_SECONDS

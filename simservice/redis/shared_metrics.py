@@ -2,7 +2,8 @@
 
 Several machines therefore add up, and every `web` process reports the same values. Each process sends its changes
 once a second, so counting costs a job nothing. A process that is killed loses a second, and an outage of Redis
-nothing. If Redis loses its data, the values start again at 0, as after the restart of a process.
+nothing. Changes that Redis applies but confirms too late are counted twice. If Redis loses its data, the values
+start again at 0, as after the restart of a process.
 """
 
 import atexit
@@ -73,6 +74,9 @@ class SharedHistogram:
         return family
 
 
+REDIS_FAILURES = SharedCounter("redis_failures", "Redis commands that failed.", {})
+
+
 class Sender:
     """Adds up the changes of this process, and sends them from a thread of its own."""
 
@@ -104,7 +108,7 @@ class Sender:
             self.flush()
 
     def flush(self) -> None:
-        """Send all changes now. Those that Redis does not accept are sent with the next ones."""
+        """Send all changes now. Those that Redis does not confirm are sent again with the next ones."""
         with self._sending:
             with self._lock:
                 changes, self._pending = self._pending, defaultdict(float)

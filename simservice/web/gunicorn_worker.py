@@ -26,9 +26,9 @@ from gunicorn.workers.gthread import ThreadWorker
 import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
 from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
-from simservice.metrics import THREAD_WAIT_SECONDS
+from simservice.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
 from simservice.web.connections import RECEIVE_BYTES, Connection
-from simservice.web.waiting import WAITED, WANTED, Wait, Watcher
+from simservice.web.waiting import RESERVE, WAITED, Wait, Watcher
 
 # Limit on bodies in temporary files, for all connections together.
 MAX_SPOOLED_BYTES = 256 << 20
@@ -117,6 +117,7 @@ class Worker(ThreadWorker):
             return
         self.spooled += connection.spooled - before
         if self.spooled > MAX_SPOOLED_BYTES:
+            REJECTED.labels("too_many_bytes").inc()
             self.drop(next(one for one in self.waiting if one.spooled or one is connection))
         if is_ready and connection in self.waiting:
             self.stop_waiting(connection)
@@ -125,6 +126,7 @@ class Worker(ThreadWorker):
     def drop_oldest(self) -> None:
         """Close the connection that has waited longest for a complete request, if there is one."""
         if self.waiting:
+            REJECTED.labels("too_many_connections").inc()
             self.drop(next(iter(self.waiting)))
 
     def drop(self, connection: Connection) -> None:
@@ -221,14 +223,19 @@ class Worker(ThreadWorker):
         self.application: Any = self.wsgi
         self.wsgi: Any = self.answer
 
+    def reserve(self) -> bool:
+        """Reserve a place for a wait, if there is one."""
+        return self.alive and self.places.acquire(blocking=False)
+
     def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Call the application. Raises KeptBack if the request has to wait. Runs in a thread."""
         connection: Connection = self.handled.connection
+        environ[RESERVE] = self.reserve
         if connection.waited:
             environ[WAITED] = connection.waited
         response = self.application(environ, start_response)
         wait: Wait | None = environ.get(WANTED)
-        if wait is None or not self.alive or not self.places.acquire(blocking=False):
+        if wait is None:
             return response
         response.close()
         connection.wanted = wait
@@ -237,10 +244,12 @@ class Worker(ThreadWorker):
     def handle_request(self, req: Any, conn: Connection) -> bool:
         """Respond to a request. Raises ConnectionResetError if the client does not read the response."""
         conn.sock.settimeout(SEND_SECONDS)
-        THREAD_WAIT_SECONDS.observe(time.monotonic() - conn.ready_at)
+        waited_seconds = time.monotonic() - conn.ready_at
         self.handled.connection = conn
         try:
-            return bool(super().handle_request(req, conn))
+            stays_open = bool(super().handle_request(req, conn))
+            THREAD_WAIT_SECONDS.observe(waited_seconds)
+            return stays_open
         except KeptBack:
             return True
         except TimeoutError as error:
@@ -250,6 +259,7 @@ class Worker(ThreadWorker):
         """Respond to a request that failed outside Django, and log it: with a traceback only if it is a bug."""
         request_id = new_request_id()
         error = error_for(exc)
+        REJECTED.labels(error.code).inc()
         if error.status == InternalError.status:
             self.log.error("request %s failed outside Django", request_id, exc_info=exc)
         else:

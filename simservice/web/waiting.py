@@ -1,9 +1,9 @@
 """Requests that wait for a change, such as `GET …/status?wait=25`.
 
-A view answers at once and asks the web server to keep that answer back. The server drops the answer, keeps the
-connection, and handles the request again when the change has come or the time is over. A waiting request occupies a
-socket and a few kilobytes, but no thread and no database connection: one thread looks for the changes of all of
-them. Another web server answers such a request at once.
+A view answers at once and asks the web server to keep that answer back. The server drops the answer without
+counting it, keeps the connection, and handles the request again when the change has come or the time is over. A
+waiting request occupies a socket and a few kilobytes, but no thread and no database connection: one thread looks
+for the changes of all of them. Another web server answers such a request at once.
 """
 
 import logging
@@ -15,10 +15,12 @@ from typing import Any
 
 from django.db import connection as database
 
+from simservice.metrics import WANTED
+
 logger = logging.getLogger(__name__)
 
-# Keys in `request.META`: the wait that the view asks for, and the one that is over.
-WANTED = "simservice.wanted_wait"
+# Keys in `request.META`: the function of the web server that reserves a place, and the wait that is over.
+RESERVE = "simservice.reserve_wait"
 WAITED = "simservice.waited"
 LOOK_SECONDS = 0.15
 # After a failure
@@ -42,11 +44,13 @@ def keep_back(
 ) -> None:
     """Ask the web server to keep the answer back while `subject` is in `state`, for `seconds` at most.
 
-    Does nothing if the request has waited, and its subject has changed or its time is over.
+    Does nothing if the request has waited, and its subject has changed or its time is over, or if the server has no
+    place for another wait.
     """
     waited: Wait | None = meta.get(WAITED)
     ends_at = waited.ends_at if waited else time.monotonic() + seconds
-    if ends_at > time.monotonic() and (waited is None or waited.state == state):
+    reserve: Callable[[], bool] = meta.get(RESERVE, lambda: False)
+    if ends_at > time.monotonic() and (waited is None or waited.state == state) and reserve():
         meta[WANTED] = Wait(subject=subject, state=state, ends_at=ends_at, read_states=read_states)
 
 

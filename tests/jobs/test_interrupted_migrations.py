@@ -17,7 +17,9 @@ Target = tuple[str, str]
 JOBS = (("jobs", "0015_ordered_metadata"), ("jobs", "0016_narrower_indexes"))
 BILLING = (("billing", "0006_grant_reasons_and_pools"), ("billing", "0007_autovacuum"))
 HISTORY = (("jobs", "0020_job_details"), ("jobs", "0021_titles_and_history"))
+RETENTION = (("jobs", "0026_stored_bytes"), ("jobs", "0027_retention_by_plan"))
 DIRECTIONS = [JOBS, JOBS[::-1], BILLING[::-1], HISTORY]
+CHECK = "SELECT convalidated FROM pg_constraint WHERE conname = 'jobs_job_retention_days_check'"
 INDEXES = """
     SELECT indexrelid::regclass::text, indisvalid, pg_get_indexdef(indexrelid) FROM pg_index
     WHERE indrelid IN ('jobs_job'::regclass, 'billing_hold'::regclass) ORDER BY 1
@@ -44,6 +46,7 @@ def _restored() -> Iterator[None]:
     yield
     query("RESET statement_timeout; RESET lock_timeout")
     MigrationExecutor(connection).migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
+    query("RESET statement_timeout; RESET lock_timeout")
 
 
 @pytest.mark.parametrize(("before", "after"), DIRECTIONS)
@@ -68,7 +71,7 @@ def test_an_invalid_index_is_created_again(before: Target, after: Target) -> Non
     assert query(INDEXES) == expected
 
 
-@pytest.mark.parametrize(("before", "after"), DIRECTIONS)
+@pytest.mark.parametrize(("before", "after"), [*DIRECTIONS, RETENTION])
 def test_a_migration_resumes_after_any_statement(before: Target, after: Target) -> None:
     migrate(after)
     expected = query(INDEXES)
@@ -84,15 +87,25 @@ def test_a_migration_resumes_after_any_statement(before: Target, after: Target) 
     assert query(INDEXES) == expected
 
 
+def test_days_of_retention_are_checked_without_a_long_lock() -> None:
+    before, after = RETENTION
+    migrate(before)
+    with pytest.raises(InterruptedError), connection.execute_wrapper(Interruption(0)):
+        migrate(after)
+    assert query(CHECK) == [(False,)], "the column is added without a scan of the table"
+    migrate(after)
+    assert query(CHECK) == [(True,)]
+
+
 class Interruption:
-    """Interrupts a migration after a number of statements that create or drop an index."""
+    """Interrupts a migration after a number of statements that change an index or a column."""
 
     def __init__(self, statements: int) -> None:
         self.statements = statements
 
     def __call__(self, execute: Callable[..., Any], sql: str, *args: Any) -> Any:
         result = execute(sql, *args)
-        if "INDEX CONCURRENTLY" in str(sql):
+        if any(part in str(sql) for part in ("INDEX CONCURRENTLY", "retention_days")):
             self.statements -= 1
             if self.statements < 0:
                 raise InterruptedError

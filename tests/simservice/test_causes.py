@@ -34,7 +34,7 @@ from simservice.doctor import Finding, Level
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from simservice.storages.local import LocalStorage
-from simservice.storages.s3 import BucketStorage
+from simservice.storages.s3 import PART_BYTES, BucketStorage
 from tests.factories import make_key, make_running_job
 from tests.small_disk import small_disk
 from tests.tls_server import Negotiation, after_ssl_request, after_starttls, directly, tls_server
@@ -48,7 +48,7 @@ ERROR = '<?xml version="1.0"?><Error><Code>{0}</Code><Message>{0}</Message></Err
 
 @pytest.fixture(autouse=True)
 def _nothing_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causes, "_reported", {})
+    monkeypatch.setattr(causes, "_logged", {})
 
 
 @pytest.fixture
@@ -179,7 +179,9 @@ def test_the_web_server_names_a_half_applied_migration(tmp_path: Path, monkeypat
     assert response.status == 500
     messages = [json.loads(line)["message"] for line in (tmp_path / "log").read_text().splitlines()]
     (named,) = [message for message in messages if message.startswith("The schema of the database")]
-    assert named.endswith("does not exist. Run `python manage.py migrate`, then `python manage.py doctor`.")
+    assert named.endswith(
+        "does not exist. Run `python manage.py migrate --expand`, then `python manage.py doctor`."
+    )
     assert "\n" not in named
 
 
@@ -199,7 +201,7 @@ def refusing(code: str, status: int = 403) -> Iterator[BucketStorage]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_PUT = do_GET = answer  # noqa: N815 - named by the base class
+        do_PUT = do_GET = do_HEAD = do_POST = answer  # noqa: N815 - named by the base class
 
         def log_message(self, *_: Any) -> None:
             """Log nothing."""
@@ -220,14 +222,38 @@ def test_a_read_only_bucket_is_named(lines: list[str]) -> None:
     with refusing("AccessDenied") as bucket:
         error = error_of(lambda: bucket.save("a", ContentFile(b"text")))
     logger.warning("not stored: %s", error)
-    assert lines[0] == (
-        "The bucket refuses PutObject (AccessDenied). Check its settings, and give its key s3:PutObject."
-    )
+    assert lines[0] == "The bucket refuses PutObject (AccessDenied). Give its key s3:PutObject."
 
 
-def test_a_bucket_that_cannot_be_read_is_named() -> None:
+@pytest.mark.parametrize(
+    ("act", "advice"),
+    [
+        (lambda bucket: bucket.open("a"), "Give its key s3:GetObject."),
+        (lambda bucket: bucket.exists("a"), "Give its key s3:GetObject."),
+        (lambda bucket: bucket.listdir("a"), "Give its key s3:ListBucket."),
+        (lambda bucket: bucket.save("a", ContentFile(b"x" * (PART_BYTES + 1))), "Give its key s3:PutObject."),
+    ],
+)
+def test_the_missing_permission_of_a_bucket_is_named(act: Callable[[BucketStorage], object], advice: str) -> None:
     with refusing("AccessDenied") as bucket:
-        assert problem_of(lambda: bucket.open("a").read()) == "The bucket refuses GetObject (AccessDenied)."
+        cause = cause_of(error_of(lambda: act(bucket)))
+    assert cause is not None
+    assert cause.advice == advice
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "expected"),
+    [
+        ("SlowDown", 503, "The bucket's service is overloaded or unavailable (SlowDown). Check its status"),
+        ("InternalError", 500, "The bucket's service is overloaded or unavailable (InternalError). Check"),
+        ("NoSuchBucket", 404, "The bucket refuses GetObject (NoSuchBucket). Check `ARTIFACTS_BUCKET`"),
+        ("InvalidAccessKeyId", 403, "The bucket refuses GetObject (InvalidAccessKeyId). Check `ARTIFACTS_A"),
+        ("InvalidRange", 416, "The bucket refuses GetObject (InvalidRange). Check the settings"),
+    ],
+)
+def test_other_errors_of_a_bucket_name_no_permission(code: str, status: int, expected: str) -> None:
+    with refusing(code, status) as bucket:
+        assert str(cause_of(error_of(lambda: bucket.open("a")))).startswith(expected)
 
 
 def test_a_bucket_that_sees_another_time_is_named() -> None:
@@ -389,8 +415,8 @@ def test_a_cause_is_logged_again_after_a_minute(lines: list[str]) -> None:
     full = OSError(28, "No space left on device")
     logger.warning("first: %s", full)
     logger.warning("second: %s", full)
-    for advice in causes._reported:
-        causes._reported[advice] -= causes.REPEAT_SECONDS
+    for line in causes._logged:
+        causes._logged[line] -= causes.REPEAT_SECONDS
     logger.warning("third: %s", full)
     assert [line.partition(".")[0] for line in lines] == [
         "A disk of this machine is full",
@@ -399,6 +425,20 @@ def test_a_cause_is_logged_again_after_a_minute(lines: list[str]) -> None:
         "A disk of this machine is full",
         "third: [Errno 28] No space left on device",
     ]
+
+
+def test_expired_certificates_of_two_servers_are_logged(lines: list[str]) -> None:
+    for server in ("Redis", "PostgreSQL", "Redis"):
+        causes.report(causes._invalid_certificate(server, "certificate has expired"))
+    assert [line.partition(" is")[0] for line in lines] == [
+        "The certificate of Redis",
+        "The certificate of PostgreSQL",
+    ]
+
+
+def test_causes_can_be_told_apart_without_their_details(caplog: pytest.LogCaptureFixture) -> None:
+    causes.report(causes._invalid_certificate("Redis", "certificate has expired"))
+    assert caplog.records[0].msg.startswith("The certificate of %s is not valid: %s. Renew it")
 
 
 def test_errors_that_caused_each_other_are_followed_once() -> None:

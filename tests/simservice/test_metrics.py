@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.http import HttpRequest, HttpResponse
 from django.test import Client as HttpClient
+from django.test import RequestFactory
 
-from simservice.metrics import REGISTRY
+from simservice.metrics import REGISTRY, WANTED, MetricsMiddleware
 from tests.conftest import Api
 from tests.web_server import request, web_server
 
@@ -50,6 +52,19 @@ def test_requests_are_counted_by_url_pattern(api: Api) -> None:
     assert requests_counted(**labels) - before == 3
 
 
+def test_a_dropped_answer_is_not_counted() -> None:
+    labels = {"method": "GET", "route": "none", "status": "299"}
+
+    def respond(request: HttpRequest) -> HttpResponse:
+        if "wait" in request.GET:
+            request.META[WANTED] = "a wait"
+        return HttpResponse(status=299)
+
+    for query in ("?wait=25", ""):
+        MetricsMiddleware(respond)(RequestFactory().get("/" + query))
+    assert requests_counted(**labels) == 1
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/no/such/place", "/static/css/site.css"])
 def test_unknown_paths_and_methods_add_no_series(path: str) -> None:
@@ -77,10 +92,12 @@ def test_workers_of_one_web_server_add_up(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.django_db(transaction=True)
-def test_waits_for_a_thread_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_web_server_measures_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METRICS_TOKEN", "secret")
     with web_server(tmp_path / "log") as web:
         web.send(request(b"/healthz"))
+        assert web.send(b"nonsense\r\n\r\n").status == 400
         text = web.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
-    assert "\nsimservice_thread_wait_seconds_count 2.0\n" in text
+    assert "\nsimservice_thread_wait_seconds_count 1.0\n" in text
+    assert '\nsimservice_requests_rejected_total{reason="validation_failed"} 1.0\n' in text
     assert "\nprocess_open_fds " in text

@@ -21,6 +21,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
     dependencies = [("webhooks", {after!r})]
     phase = {phase!r}
+    atomic = {atomic!r}
     operations = [migrations.RunSQL({sql!r}, migrations.RunSQL.noop)]
 """
 ADD = "ALTER TABLE webhooks_delivery ADD COLUMN drill integer"
@@ -47,9 +48,10 @@ class Later:
         self.folder = folder
         self.last = max(path.stem for path in folder.glob("0*.py"))
 
-    def add(self, phase: str, sql: str = "SELECT 1") -> None:
+    def add(self, phase: str, sql: str = "SELECT 1", *, atomic: bool = True) -> None:
         name = f"{9000 + len(list(self.folder.glob('9*.py')))}_{phase}"
-        (self.folder / f"{name}.py").write_text(SOURCE.format(after=self.last, phase=phase, sql=sql))
+        source = SOURCE.format(after=self.last, phase=phase, sql=sql, atomic=atomic)
+        (self.folder / f"{name}.py").write_text(source)
         self.last = name
 
 
@@ -102,9 +104,10 @@ def test_an_empty_database_gets_all_migrations(later: Later, monkeypatch: pytest
     assert migrate.Command()._targets(connection) == [{}]
 
 
-def test_a_migration_has_limits_for_locks_and_statements(later: Later) -> None:
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_migration_has_limits_for_locks_and_statements(later: Later, *, atomic: bool) -> None:
     before = query(LIMITS)
-    later.add("expand", KEEP_LIMITS)
+    later.add("expand", KEEP_LIMITS, atomic=atomic)
     call_command("migrate", verbosity=0)
     assert query("SELECT * FROM kept") == [("2s", "15s")]
     assert query(LIMITS) == before

@@ -145,5 +145,5 @@ def test_a_bucket_accepts_both_keys_during_a_rotation(tmp_path: Path) -> None:
         first.open("a")
     cause = cause_of(raised.value)
     assert cause is not None
-    assert cause.advice == "Check its settings, and give its key s3:GetObject."
+    assert cause.advice == "Check `ARTIFACTS_ACCESS_KEY_ID`."
     server.stop()

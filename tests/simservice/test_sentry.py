@@ -36,6 +36,7 @@ with log_ids(job_id=7, attempt=2, account_id=3):
     except RuntimeError:
         extra = {"request": "Bearer " + "hem" + "lig"}
         logger.exception("job %s of %s failed", 7, "hem" + "lig@example.org", extra=extra)
+logging.getLogger("django.security.SuspiciousFileOperation").error("hem" + "lig")
 """
 
 
@@ -65,7 +66,8 @@ def test_an_error_is_sent_with_ids_and_without_texts_of_users(sentry: HttpReceiv
     )
     assert b"hemlig@example.org" in done.stderr
     assert b"Sentry" not in done.stderr
-    (event,) = events(sentry)
+    event, suspicious = events(sentry)
+    assert suspicious["logentry"] == {"message": "django.security.SuspiciousFileOperation"}
     assert event["tags"] == {"job_id": "7", "attempt": "2", "account_id": "3"}
     assert event["logentry"] == {"message": "job %s of %s failed"}
     assert [value["type"] for value in event["exception"]["values"]] == ["ValueError", "RuntimeError"]

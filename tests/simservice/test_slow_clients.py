@@ -47,8 +47,16 @@ LATE_SECONDS = 20.0
 def strict(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     """A web server with low limits."""
     log = tmp_path_factory.mktemp("strict") / "web.log"
-    with web_server(log, worker="tests.simservice.strict_worker.Worker") as server:
-        yield server
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("METRICS_TOKEN", "secret")
+        with web_server(log, worker="tests.simservice.strict_worker.Worker") as server:
+            yield server
+
+
+def rejected(server: WebServer, reason: str) -> float:
+    """Return how often a server has closed a connection for a reason."""
+    text = server.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
+    return float(text.partition(f'simservice_requests_rejected_total{{reason="{reason}"}} ')[2].split()[0])
 
 
 @pytest.fixture(scope="module")
@@ -257,6 +265,7 @@ def test_idle_connections_make_room_for_others(strict: WebServer, bearer: bytes)
     with connected(strict, 3 * CONNECTIONS) as clients:
         assert strict.send(request(b"/healthz")).status == 200
         assert not any(is_open(client) for client in clients[: 2 * CONNECTIONS])
+    assert rejected(strict, "too_many_connections") >= 2 * CONNECTIONS
 
 
 def worker_of(server: WebServer) -> int:
@@ -291,6 +300,7 @@ def test_unfinished_bodies_have_a_total_limit(strict: WebServer, bearer: bytes) 
         assert all(is_open(client) for client in clients[1:])
         clients[-1].sendall(b" ")
         assert read_response(clients[-1]).code() == "invalid_json"
+    assert rejected(strict, "too_many_bytes") == 1
 
 
 def test_a_request_in_flight_is_answered_before_shutdown(web: WebServer, bearer: bytes, tmp_path: Path) -> None:

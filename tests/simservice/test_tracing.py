@@ -1,6 +1,9 @@
 """Traces within one process. `tests/end_to_end/test_traces.py` follows a job through all processes."""
 
+import logging
+import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.http import HttpRequest, HttpResponse
@@ -10,9 +13,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from jobs.models import Job
-from simservice import tracing
+from simservice import causes, open_telemetry, tracing
+from simservice.metrics import WANTED
 from simservice.tracing import TracingMiddleware
 from tests.conftest import Api
+from tests.http_receiver import http_receiver
 from tests.jobs.api.bodies import BODY
 from tests.tracing import PARENT, recorded_spans
 
@@ -66,9 +71,73 @@ def test_a_requests_span_has_no_path(spans: InMemorySpanExporter) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "authorization", "is_child"),
+    [
+        ("/v1/sim/jobs", f"Bearer sk_{'a' * 46}", True),
+        ("/v1/sim/jobs", "Bearer sk_a", False),
+        ("/v1/sim/jobs", "", False),
+        ("/login", f"Bearer sk_{'a' * 46}", False),
+    ],
+)
+def test_only_api_clients_choose_the_trace(
+    spans: InMemorySpanExporter, path: str, authorization: str, *, is_child: bool
+) -> None:
+    headers = {"traceparent": PARENT, "authorization": authorization}
+    TracingMiddleware(respond)(RequestFactory().get(path, headers=headers, REQUEST_ID="req_1"))
+    assert (only(spans).parent is not None) is is_child
+
+
+def wait(request: HttpRequest) -> HttpResponse:
+    request.META[WANTED] = "a wait"
+    return HttpResponse()
+
+
+def test_a_dropped_answer_has_no_span(spans: InMemorySpanExporter) -> None:
+    request = RequestFactory().get("/", REQUEST_ID="req_1")
+    TracingMiddleware(wait)(request)
+    assert spans.get_finished_spans() == ()
+
+
+def test_an_unknown_method_is_not_recorded(spans: InMemorySpanExporter) -> None:
+    TracingMiddleware(respond)(RequestFactory().generic("HEMLIG", "/", REQUEST_ID="req_1"))
+    assert (only(spans).attributes or {})["simservice.method"] == "other"
+
+
 def test_health_checks_are_not_traced(spans: InMemorySpanExporter) -> None:
     TracingMiddleware(respond)(RequestFactory().get("/healthz"))
     assert spans.get_finished_spans() == ()
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that has logged nothing yet and has no tracer."""
+    monkeypatch.setattr(causes, "_logged", {})
+    before = dict(os.environ)
+    yield
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    library = logging.getLogger("opentelemetry")
+    library.handlers, library.propagate = [], True
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_process_that_ends_sends_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with http_receiver() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        tracer: Any = open_telemetry._tracer.__wrapped__()
+        for _ in range(1500):
+            tracer.start_span("run").end()
+        tracer.span_processor.shutdown()
+    assert len(collector.bodies) == 1
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_missing_collector_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    open_telemetry._limit_log()
+    for _ in range(3):
+        logging.getLogger("opentelemetry.exporter").error("Failed to export span batch")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 @pytest.mark.django_db

@@ -160,6 +160,17 @@ def test_a_wait_counts_as_one_request(web: WebServer, key: tuple[ApiKey, str]) -
     assert int(headers["X-RateLimit-Limit"]) - int(headers["X-RateLimit-Remaining"]) == 3
 
 
+def test_a_wait_is_measured_once(tmp_path: Path, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METRICS_TOKEN", "secret")
+    with web_server(tmp_path / "log") as web:
+        with Waiting(web, make_job(key[0].client), key[1], seconds=1) as waiting:
+            waiting.answer()
+        text = web.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
+    route = '{method="GET",route="v1/sim/jobs/<str:job_id>/status",status="200"}'
+    assert f"simservice_request_seconds_count{route} 2.0" in text
+    assert "\nsimservice_thread_wait_seconds_count 2.0\n" in text
+
+
 def test_a_request_sent_early_is_answered_after_the_wait(web: WebServer, key: tuple[ApiKey, str]) -> None:
     with Waiting(web, make_job(key[0].client), key[1], seconds=2) as waiting:
         assert not waiting.is_answered(within=QUIET_SECONDS)

@@ -11,15 +11,11 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import LockNotAvailable
 
 from simservice.database import is_pooled
+from simservice.migration_limits import LOCK_SECONDS, STATEMENT_SECONDS, limits
 from simservice.migration_phases import OutOfOrder, expanding, is_marked
 
-# Requests queue behind a waiting lock, so it gives up before their statements do, and tries again.
-LOCK_SECONDS = 2
 TRIES = 30
 PAUSE_SECONDS = 2
-# How long a statement can keep the locks of its migration. A migration that is not atomic has no limit: it builds
-# an index concurrently or works in batches.
-STATEMENT_SECONDS = 15
 POOLED = (
     "DATABASE_URL leads to a connection pooler, where other processes would get the time limits of a migration. "
     "Run this command with a DATABASE_URL that leads to PostgreSQL directly."
@@ -87,6 +83,7 @@ class Command(migrate.Command):
     ) -> None:
         super().migration_progress_callback(action, migration, fake)
         if migration and action in ("apply_start", "unapply_start"):
-            limit = STATEMENT_SECONDS if migration.atomic and is_marked(migration) else 0
+            # Older migrations, and those of other packages, do not lift the limit where they need to.
+            limit = STATEMENT_SECONDS if is_marked(migration) else 0
             with connections["default"].cursor() as cursor:
-                cursor.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'; SET statement_timeout = '{limit}s'")
+                cursor.execute(limits(LOCK_SECONDS, limit))
