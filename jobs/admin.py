@@ -292,6 +292,8 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
 
 def effect_of_withdrawing(build: Build) -> Effect:
     """Return what withdrawing does to a build."""
+    if build.broken_reason:
+        return Effect("It stays withdrawn, but is no longer reported as broken.")
     if build.withdrawn_at is not None:
         return Effect("it was already withdrawn.", happens=False)
     return Effect("No further jobs run on it. Running ones continue.")

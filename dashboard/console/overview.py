@@ -77,8 +77,8 @@ def _errors() -> dict[str, Any]:
 
 def _builds() -> dict[str, Any]:
     """Return the builds of the channels, and broken ones. Three queries."""
-    broken = Build.objects.filter(registry.BROKEN).defer("profiles", "includable")
-    return {"builds": registry.current(), "broken": list(broken.order_by("-created_at")[:MAX_ROWS])}
+    broken = Build.objects.filter(registry.BROKEN).defer("profiles", "includable").order_by("-created_at")
+    return {"builds": registry.current(), "broken": list(broken[: MAX_ROWS + 1]), "max_rows": MAX_ROWS}
 
 
 def _webhooks() -> dict[str, Any]:

@@ -104,6 +104,14 @@ def test_current_and_broken_builds_are_shown(operator: Browser) -> None:
     assert "<b>branch" not in text
 
 
+def test_only_some_broken_builds_are_listed(operator: Browser) -> None:
+    for _ in range(11):
+        registry.mark_broken(BuildFactory.create(), "cannot start")
+    text = text_of(operator)
+    assert text.count("Broken: <bdi>cannot start</bdi>") == 10
+    assert "Only the 10 newest broken builds are shown." in text
+
+
 def test_failing_endpoints_and_due_events_are_shown(operator: Browser) -> None:
     client = make_client_with_events(3)
     assert "No enabled endpoint is failing." in text_of(operator)
