@@ -252,7 +252,8 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
     @admin.action(description="Withdraw selected builds (no further jobs run on them)", permissions=["operate"])
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> HttpResponse | None:
         run = partial(self.each, request, registry.withdraw, done="withdrawn")
-        return preview(self, request, queryset, action="withdraw", effect_of=effect_of_withdrawing, run=run)
+        effect_of = partial(effect_of_withdrawing, emptied=registry.emptied_branches(queryset))
+        return preview(self, request, queryset, action="withdraw", effect_of=effect_of, run=run)
 
     @admin.action(description="Restore selected builds (broken builds are tested first)", permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> HttpResponse | None:
@@ -290,13 +291,16 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
         self.message_user(request, f"{counted(len(changed), self)} {done}.")
 
 
-def effect_of_withdrawing(build: Build) -> Effect:
-    """Return what withdrawing does to a build."""
+def effect_of_withdrawing(build: Build, *, emptied: set[str]) -> Effect:
+    """Return what withdrawing does to a build. The branches `emptied` then have no available build."""
     if build.broken_reason:
         return Effect("It stays withdrawn, but is no longer reported as broken.")
     if build.withdrawn_at is not None:
         return Effect("it was already withdrawn.", happens=False)
-    return Effect("No further jobs run on it. Running ones continue.")
+    text = "No further jobs run on it. Running ones continue."
+    if build.git_branch in emptied:
+        text += f" Branch {build.git_branch} then has no build: new jobs are refused, and waiting ones fail."
+    return Effect(text)
 
 
 def effect_of_restoring(build: Build) -> Effect:

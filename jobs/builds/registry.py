@@ -188,6 +188,13 @@ def withdraw(builds: QuerySet[Build]) -> int:
     return builds.filter(WITHDRAWABLE).update(withdrawn_at=withdrawn_at, broken_reason="")
 
 
+def emptied_branches(builds: QuerySet[Build]) -> set[str]:
+    """Return the branches whose available builds are all among `builds`. One query."""
+    same_branch = Build.objects.filter(withdrawn_at=None, git_branch=OuterRef("git_branch"))
+    last = builds.filter(~Exists(same_branch.exclude(pk__in=builds.values("pk"))), withdrawn_at=None)
+    return set(last.values_list("git_branch", flat=True))
+
+
 def restore(builds: QuerySet[Build]) -> int:
     """Make withdrawn builds available again and return how many.
 
