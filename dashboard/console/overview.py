@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 from django.contrib import admin
 from django.db.models import Count
-from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard.overview import lanes_of
-from jobs import lifecycle
+from jobs import lifecycle, queries
 from jobs.builds import registry
 from jobs.enums import CLAIMED
 from jobs.models import Build, Job
@@ -23,7 +22,6 @@ from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort
 from webhooks import endpoints, events
 
-RECENT = timedelta(hours=1)
 MAX_ROWS = 10
 
 
@@ -54,7 +52,7 @@ def _queue() -> dict[str, Any]:
         "oldest_wait": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
         "workers": _workers(),
         "claimed": claimed.count(),
-        "stalled": claimed.filter(lifecycle.LEASE_EXPIRED).count(),
+        "stalled": Job.objects.filter(lifecycle.STALLED).count(),
         "unannounced": announcements.unannounced().count(),
     }
 
@@ -70,7 +68,7 @@ def _workers() -> list[Worker] | None:
 
 def _errors() -> dict[str, Any]:
     """Return how many jobs ended with each error code recently. One query."""
-    ended = Job.objects.filter(completed_at__gte=Now() - RECENT, error_code__isnull=False)
+    ended = Job.objects.filter(queries.RECENT_ERROR)
     counts = ended.values_list("error_code").annotate(count=Count("pk")).order_by("-count", "error_code")
     return {"errors": list(counts)}
 
