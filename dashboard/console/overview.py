@@ -20,17 +20,22 @@ from jobs.queueing import announcements, forecast
 from jobs.simulator import layers
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort
+from simservice.redis.worker_heartbeats import ALIVE_SECONDS
 from webhooks import endpoints, events
 
 MAX_ROWS = 10
 
 
 class Worker(NamedTuple):
-    """A live simulation worker: how many jobs it runs at once, and the protections that its sandbox lacks."""
+    """A simulation worker: how many jobs it runs at once, and the protections that its sandbox lacks.
+
+    `silent_seconds` is the time since its last heartbeat, 0 if it is live.
+    """
 
     name: str
     slots: int
     lacking: list[str]
+    silent_seconds: int
 
 
 @require_safe
@@ -50,7 +55,8 @@ def _queue() -> dict[str, Any]:
     return {
         "lanes": lanes_of(snapshot) if snapshot else [],
         "oldest_wait": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
-        "workers": _workers(),
+        "workers": (workers := _workers()),
+        "slots": sum(worker.slots for worker in workers or [] if not worker.silent_seconds),
         "claimed": claimed.count(),
         "stalled": Job.objects.filter(lifecycle.STALLED).count(),
         "unannounced": announcements.unannounced().count(),
@@ -58,12 +64,22 @@ def _queue() -> dict[str, Any]:
 
 
 def _workers() -> list[Worker] | None:
-    """Return the live simulation workers, the weakest sandbox first; None if Redis does not respond."""
-    found = best_effort(worker_heartbeats.simulation_workers, default=None)
+    """Return the simulation workers of the last minute; None if Redis does not respond.
+
+    Those that no longer respond come first, then those with the weakest sandbox.
+    """
+    found = best_effort(worker_heartbeats.last_seen, default=None)
     if found is None:
         return None
-    workers = [Worker(each.name, each.slots, layers.missing(each.layers)) for each in found]
-    return sorted(workers, key=lambda worker: (-len(worker.lacking), worker.name))
+    silent = {each: int(age) for each, age in found.items() if age > ALIVE_SECONDS}
+    live = {each.name for each in found.keys() - silent.keys()}
+    workers = [
+        Worker(each.name, each.slots, layers.missing(each.layers), silent.get(each, 0))
+        for each in found
+        # A restarted worker can have other slots or layers.
+        if each not in silent or each.name not in live
+    ]
+    return sorted(workers, key=lambda worker: (-worker.silent_seconds, -len(worker.lacking), worker.name))
 
 
 def _errors() -> dict[str, Any]:

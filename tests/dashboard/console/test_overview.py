@@ -1,5 +1,6 @@
 """The live overview of the admin."""
 
+import time
 from datetime import timedelta
 from itertools import chain
 
@@ -68,6 +69,15 @@ def test_the_weakest_workers_come_first(operator: Browser) -> None:
     assert text.index("<bdi>sim@b-weak</bdi>") < text.index("<bdi>sim@a-strong</bdi>")
     assert "Sandbox lacks: file system view, network namespace" in text
     assert "All protections active" in text
+
+
+def test_workers_that_no_longer_respond_come_first(operator: Browser) -> None:
+    worker_heartbeats.report("sim@live", slots=3)
+    redis().zadd(worker_heartbeats.KEY, {"sim@silent 2": time.time() - 30.5, "sim@live 9": time.time() - 30.5})
+    text = text_of(operator)
+    assert text.index("<bdi>sim@silent</bdi>") < text.index("<bdi>sim@live</bdi>")
+    assert text.count("Last seen 30 s ago") == 1
+    assert '<th scope="row">Slots of live workers</th><td class="number">3</td>' in text
 
 
 def test_claimed_jobs_are_counted(operator: Browser) -> None:
