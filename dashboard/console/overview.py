@@ -24,6 +24,7 @@ from simservice.redis.worker_heartbeats import ALIVE_SECONDS
 from webhooks import endpoints, events
 
 MAX_ROWS = 10
+MAX_COUNTED = 10_000
 
 
 class Worker(NamedTuple):
@@ -59,7 +60,8 @@ def _queue() -> dict[str, Any]:
         "slots": sum(worker.slots for worker in workers or [] if not worker.silent_seconds),
         "claimed": claimed.count(),
         "stalled": Job.objects.filter(lifecycle.STALLED).count(),
-        "unannounced": announcements.unannounced().count(),
+        "unannounced": announcements.unannounced()[: MAX_COUNTED + 1].count(),
+        "max_counted": MAX_COUNTED,
     }
 
 
@@ -98,7 +100,12 @@ def _builds() -> dict[str, Any]:
 def _webhooks() -> dict[str, Any]:
     """Return due events, and the endpoints that have failed longest. Two queries."""
     failing = endpoints.failing().select_related("client__account").order_by("failing_since")
-    return {"backlog": events.backlog(), "failing": list(failing[: MAX_ROWS + 1]), "max_rows": MAX_ROWS}
+    return {
+        "backlog": events.backlog(limit=MAX_COUNTED + 1),
+        "max_counted": MAX_COUNTED,
+        "failing": list(failing[: MAX_ROWS + 1]),
+        "max_rows": MAX_ROWS,
+    }
 
 
 # The parts of the page, each with the permission that it needs

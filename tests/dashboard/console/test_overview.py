@@ -11,6 +11,7 @@ from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 from redis.exceptions import RedisError
 
+from dashboard.console import overview
 from jobs.builds import registry
 from jobs.enums import Priority, Status
 from jobs.lifecycle import Outcome
@@ -138,6 +139,18 @@ def test_failing_endpoints_and_due_events_are_shown(operator: Browser) -> None:
     text = text_of(operator)
     assert f"<bdi>{client}</bdi>" in text
     assert '<th scope="row">Due events</th><td class="number">3</td>' in text
+
+
+def test_large_numbers_are_counted_up_to_a_limit(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "MAX_COUNTED", 2)
+    make_client_with_events(4)
+    for _ in range(4):
+        Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
+    text = text_of(operator)
+    assert '<th scope="row">Due events</th><td class="number">2+</td>' in text
+    assert "2+ pending jobs</a> not announced" in text
+    context = operator.get(ADDRESS).context
+    assert (context["backlog"].size, context["unannounced"]) == (3, 3), "no more than needed is read"
 
 
 def test_only_some_failing_endpoints_are_listed(operator: Browser) -> None:
