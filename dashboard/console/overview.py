@@ -1,7 +1,7 @@
 """Live overview of the service: queue, workers, builds, errors and webhooks."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib import admin
@@ -55,7 +55,8 @@ def _queue() -> dict[str, Any]:
     claimed = Job.objects.filter(status__in=CLAIMED)
     return {
         "lanes": lanes_of(snapshot) if snapshot else [],
-        "oldest_wait": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
+        "oldest_age": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
+        "queue_as_of": datetime.fromtimestamp(snapshot.taken_at, UTC) if snapshot else None,
         "workers": (workers := _workers()),
         "slots": sum(worker.slots for worker in workers or [] if not worker.silent_seconds),
         "claimed": claimed.count(),

@@ -49,13 +49,16 @@ def fail_job() -> Job:
     return end_job(make_client(make_account()), FAILED, wants_webhook=False)
 
 
-def test_lanes_show_waiting_jobs_and_the_oldest_wait(operator: Browser) -> None:
+def test_lanes_show_waiting_jobs_and_the_age_of_the_oldest(operator: Browser) -> None:
     job = make_job(priority=Priority.HIGH)
     Job.objects.filter(pk=job.pk).update(created_at=Now() - timedelta(minutes=5))
     forecast.publish()
     text = text_of(operator)
     assert '<th scope="row">High</th><td class="number">1</td>' in text
-    assert '<th scope="row">Oldest wait</th><td class="number">5:00 min</td>' in text
+    oldest = '<th scope="row">Oldest waiting job</th><td class="number">5:00 min</td><td>since its submission</td>'
+    assert oldest in text
+    assert "Queue as of <time" in text
+    assert operator.get(ADDRESS).context["queue_as_of"].timestamp() == forecast.current().taken_at  # type: ignore[union-attr]
 
 
 def test_without_a_snapshot_the_queue_is_unknown(operator: Browser) -> None:
