@@ -80,10 +80,14 @@ def order_parameters(now: datetime) -> dict[str, Any]:
     return {"now": now, "today": today, "monday": today - timedelta(days=today.weekday())}
 
 
-def current() -> list[tuple[Channel, Build]]:
-    """Return the current build of each channel on each branch, if it has one. Two queries."""
+def current(*, with_files: bool = False) -> list[tuple[Channel, Build]]:
+    """Return the current build of each channel on each branch, if it has one. Two queries.
+
+    A build can list thousands of files, so its `profiles` and `includable` are read only `with_files`.
+    """
     build_ids = _builds_by_channel(settings.GIT_BRANCHES)
-    builds = Build.objects.in_bulk(build_ids.values())
+    deferred = () if with_files else ("profiles", "includable")
+    builds = Build.objects.defer(*deferred).in_bulk(build_ids.values())
     return [(channel, builds[pk]) for (_, channel), pk in build_ids.items() if pk in builds]
 
 

@@ -233,6 +233,11 @@ def test_no_query_reads_a_large_table_as_a_whole(operator: Browser) -> None:
     assert {"job_held", "job_with_error", "endpoint_failing", "event_waiting"} <= indexes
 
 
+def test_lists_of_bundled_files_are_not_read(operator: Browser) -> None:
+    BuildFactory.create()
+    assert not [sql for sql in queries_of(operator) if '"includable"' in sql]
+
+
 def test_the_page_refreshes_itself_without_scripts_of_its_own(operator: Browser) -> None:
     text = text_of(operator)
     assert 'hx-get="/admin/overview/" hx-trigger="every 5s" hx-target="#live"' in text
