@@ -25,6 +25,7 @@ from webhooks import endpoints, events
 
 MAX_ROWS = 10
 MAX_COUNTED = 10_000
+DISABLED_WITHIN = timedelta(days=1)
 
 
 class Worker(NamedTuple):
@@ -99,12 +100,14 @@ def _builds() -> dict[str, Any]:
 
 
 def _webhooks() -> dict[str, Any]:
-    """Return due events, and the endpoints that have failed longest. Two queries."""
+    """Return due events, the endpoints that have failed longest, and those disabled for it. Three queries."""
     failing = endpoints.failing().select_related("client__account").order_by("failing_since")
+    disabled = endpoints.disabled_for_failing(within=DISABLED_WITHIN).select_related("client__account")
     return {
         "backlog": events.backlog(limit=MAX_COUNTED + 1),
         "max_counted": MAX_COUNTED,
         "failing": list(failing[: MAX_ROWS + 1]),
+        "disabled": list(disabled.order_by("-disabled_at")[: MAX_ROWS + 1]),
         "max_rows": MAX_ROWS,
     }
 

@@ -58,7 +58,10 @@ def test_lanes_show_waiting_jobs_and_the_age_of_the_oldest(operator: Browser) ->
     oldest = '<th scope="row">Oldest waiting job</th><td class="number">5:00 min</td><td>since its submission</td>'
     assert oldest in text
     assert "Queue as of <time" in text
-    assert operator.get(ADDRESS).context["queue_as_of"].timestamp() == forecast.current().taken_at  # type: ignore[union-attr]
+    snapshot = forecast.current()
+    assert snapshot
+    as_of = operator.get(ADDRESS).context["queue_as_of"]
+    assert as_of.timestamp() == pytest.approx(snapshot.taken_at, abs=0.001)
 
 
 def test_without_a_snapshot_the_queue_is_unknown(operator: Browser) -> None:
@@ -137,7 +140,7 @@ def test_only_some_broken_builds_are_listed(operator: Browser) -> None:
 
 def test_failing_endpoints_and_due_events_are_shown(operator: Browser) -> None:
     client = make_client_with_events(3)
-    assert "No enabled endpoint is failing." in text_of(operator)
+    assert "No enabled endpoint is failing, and none was disabled" in text_of(operator)
     Endpoint.objects.update(failing_since=Now() - timedelta(hours=2))
     text = text_of(operator)
     assert f"<bdi>{client}</bdi>" in text
@@ -156,13 +159,28 @@ def test_large_numbers_are_counted_up_to_a_limit(operator: Browser, monkeypatch:
     assert (context["backlog"].size, context["unannounced"]) == (3, 3), "no more than needed is read"
 
 
+@pytest.mark.parametrize(
+    ("hours", "disabled_for", "count"), [(23, "failing", 1), (25, "failing", 0), (1, "owner", 0)]
+)
+def test_endpoints_disabled_for_failing_are_shown(
+    operator: Browser, hours: int, disabled_for: str, count: int
+) -> None:
+    client = make_client_with_events(0)
+    disabled_at = Now() - timedelta(hours=hours)
+    Endpoint.objects.update(
+        disabled_at=disabled_at, disabled_for=disabled_for, secret="", failing_since=disabled_at
+    )
+    text = text_of(operator)
+    assert (text.count('<td class="bad">Disabled 20'), text.count(f"<bdi>{client}</bdi>")) == (count, count)
+
+
 def test_only_some_failing_endpoints_are_listed(operator: Browser) -> None:
     for _ in range(12):
         make_client_with_events(0)
     Endpoint.objects.update(failing_since=Now())
     text = text_of(operator)
     assert text.count("/admin/webhooks/endpoint/") == 10 + text_of_other_pages(operator)
-    assert "Only the 10 that have failed longest are shown." in text
+    assert "Only the 10 enabled ones that have failed longest are shown." in text
 
 
 def text_of_other_pages(operator: Browser) -> int:
@@ -228,7 +246,7 @@ def test_no_query_reads_a_large_table_as_a_whole(operator: Browser) -> None:
         cursor.execute("SET LOCAL enable_seqscan = off")
     plans = [plan_of(sql) for sql in queries_of(operator) if sql.startswith("SELECT")]
     scanned = set(chain.from_iterable(plan.scanned for plan in plans))
-    assert scanned <= {Build._meta.db_table}
+    assert scanned <= {Build._meta.db_table, Endpoint._meta.db_table}, "one row for each build or client"
     indexes = set(chain.from_iterable(plan.indexes for plan in plans))
     assert {"job_held", "job_with_error", "endpoint_failing", "event_waiting"} <= indexes
 
