@@ -12,12 +12,13 @@ from django.utils import timezone
 
 from clients import audit
 from clients.audit import Actor
-from jobs import cancellation, operator_actions, story
+from jobs import cancellation, lifecycle, operator_actions, queries, story
 from jobs import plan_admin as plan_admin
 from jobs.builds import registry
 from jobs.enums import WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Build, Job
+from jobs.queueing import announcements
 from simservice.admin import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
 from simservice.admin_actions import Effect, counted, preview
 from simservice.ids import first_id_of
@@ -82,6 +83,28 @@ class ErrorCodeFilter(admin.SimpleListFilter):
         return queryset.filter(error_code=self.value()) if self.value() else queryset
 
 
+class AttentionFilter(admin.SimpleListFilter):
+    """Filters for the jobs that the live overview counts, by the same indexes."""
+
+    title = "attention"
+    parameter_name = "attention"
+    conditions = {
+        "error": queries.RECENT_ERROR,
+        "stalled": lifecycle.STALLED,
+        "unannounced": announcements.UNANNOUNCED,
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [
+            ("error", "Ended with an error in the past hour"),
+            ("stalled", "Worker no longer responds"),
+            ("unannounced", "Not announced to the workers"),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Job]) -> QuerySet[Job]:
+        return queryset.filter(self.conditions.get(self.value() or "", Q()))
+
+
 class SubmittedFilter(admin.SimpleListFilter):
     """Filters by id: ids are ordered by time and indexed."""
 
@@ -114,7 +137,7 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         "created_at",
         "completed_at",
     ]
-    list_filter = ["status", SubmittedFilter, "priority", "channel", ErrorCodeFilter]
+    list_filter = ["status", AttentionFilter, SubmittedFilter, "priority", "channel", ErrorCodeFilter]
     list_select_related = ["account", "client__account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)
@@ -252,7 +275,8 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
     @admin.action(description="Withdraw selected builds (no further jobs run on them)", permissions=["operate"])
     def withdraw(self, request: HttpRequest, queryset: QuerySet[Build]) -> HttpResponse | None:
         run = partial(self.each, request, registry.withdraw, done="withdrawn")
-        return preview(self, request, queryset, action="withdraw", effect_of=effect_of_withdrawing, run=run)
+        effect_of = partial(effect_of_withdrawing, emptied=registry.emptied_branches(queryset))
+        return preview(self, request, queryset, action="withdraw", effect_of=effect_of, run=run)
 
     @admin.action(description="Restore selected builds (each is tested first)", permissions=["operate"])
     def restore(self, request: HttpRequest, queryset: QuerySet[Build]) -> HttpResponse | None:
@@ -289,11 +313,16 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
         self.message_user(request, f"{counted(len(changed), self)} {done}.")
 
 
-def effect_of_withdrawing(build: Build) -> Effect:
-    """Return what withdrawing does to a build."""
+def effect_of_withdrawing(build: Build, *, emptied: set[str]) -> Effect:
+    """Return what withdrawing does to a build. The branches `emptied` then have no available build."""
+    if build.broken_reason:
+        return Effect("It stays withdrawn, but is no longer reported as broken.")
     if build.withdrawn_at is not None:
         return Effect("it was already withdrawn.", happens=False)
-    return Effect("No further jobs run on it. Running ones continue.")
+    text = "No further jobs run on it. Running ones continue."
+    if build.git_branch in emptied:
+        text += f" Branch {build.git_branch} then has no build: new jobs are refused, and waiting ones fail."
+    return Effect(text)
 
 
 def effect_of_restoring(build: Build) -> Effect:

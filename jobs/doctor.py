@@ -55,7 +55,8 @@ def check_builds() -> Iterator[Finding]:
             yield ok(f"{build} runs: SimulationCraft {build.simc_version}")
     for build in Build.objects.filter(registry.BROKEN)[:10]:
         yield warning(
-            f"The build {build} is broken: {build.broken_reason}", "Repair it and restore it in the admin."
+            f"The build {build} is broken: {build.broken_reason}",
+            "In the admin, restore it after a repair, or withdraw it if it is no longer needed.",
         )
 
 

@@ -36,6 +36,7 @@ TRANSITIONS: dict[str, frozenset[Status]] = {
 RELEASED = {"worker": "", "lease_expires_at": None}
 ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
+STALLED = LEASE_EXPIRED & Q(status__in=CLAIMED)
 CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
 
 

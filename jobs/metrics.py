@@ -58,7 +58,11 @@ def _database_metrics() -> tuple[list[Metric], int]:
         _waiting_jobs(waiting),
         gauge("jobs_held", "Jobs claimed by workers.", held),
         gauge("slots_helping", "Slots that run a shard of another slot's job.", forecast.helpers().count()),
-        gauge("oldest_wait_seconds", "How long the oldest waiting job has waited.", forecast.oldest_wait_seconds()),
+        gauge(
+            "oldest_wait_seconds",
+            "Seconds since the submission of the oldest waiting job.",
+            forecast.oldest_wait_seconds(),
+        ),
         gauge("leases_stalled", "Claimed jobs whose worker stopped renewing the lease.", stalled),
         gauge("jobs_unannounced", "Pending jobs whose announcement was lost.", announcements.unannounced().count()),
         gauge("jobs_uncleared", "Jobs whose files should have been removed.", retention.count_overdue()),

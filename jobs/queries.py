@@ -1,10 +1,13 @@
 """Queries of jobs, artifacts and builds for the API and the dashboard."""
 
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from billing.models import Account
 from jobs import retention
@@ -17,7 +20,8 @@ from simservice.statements import Statement, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
 RECENT_JOBS = 100
-
+# Jobs that ended with an error in the past hour. The index `job_with_error` serves it.
+RECENT_ERROR = Q(completed_at__gte=Now() - timedelta(hours=1), error_code__isnull=False)
 
 # The number of an account's unfinished jobs, from a partial index
 ACTIVE_JOBS = f"""

@@ -1,22 +1,23 @@
 """The story of a job: everything that is recorded about it, in order of time, for the admin."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from django.db.models import Model, QuerySet
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, Max, Min, Model, Q, QuerySet, Sum
 
 from billing.models import Entry
 from clients.models import AuditEvent
 from jobs import labels
-from jobs.models import Artifact, Job, JobEvent, Run
+from jobs.models import Artifact, Build, Job, JobEvent, Run
 from jobs.simulator import layers
 from webhooks.models import Delivery, Event
 
-# The latest records of each kind only, because a job can have thousands of runs
+# The latest records of each kind only, because a job can have thousands of failed runs
 MAX_OF_A_KIND = 200
+SUCCESSFUL = Q(exit_code="0", stopped_for="")
 
 
 class Moment(NamedTuple):
@@ -43,11 +44,13 @@ class Story(NamedTuple):
 
 
 def story_of(job: Job, *, may_view: Callable[[type[Model]], bool]) -> Story:
-    """Return the story of a job from the records that the reader may view. At most seven queries.
+    """Return the story of a job from the records that the reader may view. At most eight queries.
 
     `job` is loaded with its client and API key. Moments of the same time are in the order of `SOURCES`.
     """
     moments, is_shortened = list(_of_job(job)), False
+    if may_view(Run):
+        moments += _of_stages(job)
     for rows_of, moments_of in SOURCES:
         rows = rows_of(job)
         if may_view(rows.model):
@@ -83,53 +86,59 @@ def _of_audit(events: list[AuditEvent]) -> Iterator[Moment]:
         yield Moment(event.at, "audit", f"{change} by {event.actor}", event)
 
 
+def _of_stages(job: Job) -> Iterator[Moment]:
+    """Yield the first start and the last end of several successful runs of a stage. One query."""
+    runs = Run.objects.filter(SUCCESSFUL, job=job).order_by()
+    stages = runs.values("attempt", "stage", "build", "build__git_branch", "build__commit")
+    for stage in stages.annotate(
+        count=Count("pk"),
+        slots=Count("seat", distinct=True),
+        start=Min("started_at"),
+        end=Max("ended_at"),
+        ms=Sum("wall_ms", default=0),
+        memory=Max("peak_memory_bytes", default=0),
+        layers=ArrayAgg("sandbox_layers", distinct=True),
+    ).filter(count__gt=1):
+        build = Build(pk=stage["build"], git_branch=stage["build__git_branch"], commit=stage["build__commit"])
+        name = f"Attempt {stage['attempt']}, stage {stage['stage']}"
+        of = f"of {stage['count']:,} successful simulators"
+        text = f"{name}: first {of} started on {build}, slots used: {stage['slots']}"
+        yield Moment(stage["start"], "run", text, build)
+        text = f"{name}: last {of} ended, {stage['ms'] / 1000:,.1f} s in total"
+        used = f"at most {stage['memory'] / 2**20:,.0f} MiB{_lacking(*stage['layers'])}"
+        yield Moment(stage["end"], "run", f"{text}, {used}")
+
+
+def _other_runs(job: Job) -> QuerySet[Run]:
+    """Return the runs that are told one by one: unsuccessful ones, and the only successful one of a stage."""
+    runs = Run.objects.filter(job=job)
+    stages = runs.filter(SUCCESSFUL).order_by().values("attempt", "stage", "build")
+    alone = stages.annotate(count=Count("pk"), only=Max("pk")).filter(count=1).values("only")
+    return runs.filter(~SUCCESSFUL | Q(pk__in=alone)).select_related("build")
+
+
 def _of_runs(runs: list[Run]) -> Iterator[Moment]:
-    """Yield each run; of several successful ones of a stage, only the first start and the last end."""
-    stages = defaultdict[tuple[int, int], list[Run]](list)
     for run in runs:
-        if run.exit_code == "0" and not run.stopped_for:
-            stages[run.attempt, run.stage].append(run)
-    for run in runs:
-        together = stages.get((run.attempt, run.stage), [])
-        if len(together) < 2 or run not in together:
-            yield from _of_run(run)
-        elif run is together[0]:
-            yield from _of_successful(together)
+        yield from _of_run(run)
 
 
 def _of_run(run: Run) -> Iterator[Moment]:
-    name = f"{_stage_of(run)}, shard {run.shard}, try {run.try_number}"
+    name = f"Attempt {run.attempt}, stage {run.stage}, shard {run.shard}, try {run.try_number}"
     yield Moment(run.started_at, "run", f"{name}: simulator started on {run.build}, slot {run.seat}", run.build)
     if run.ended_at:
         yield Moment(run.ended_at, "run", f"{name}: simulator ended, {_end_of(run)}")
-
-
-def _of_successful(runs: list[Run]) -> Iterator[Moment]:
-    """Yield the first start and the last end of the successful runs of a stage."""
-    name, first = _stage_of(runs[0]), min(runs, key=lambda run: run.started_at)
-    text = f"{name}: first of {len(runs)} simulators started on {first.build}"
-    yield Moment(first.started_at, "run", f"{text}, slots used: {len({run.seat for run in runs})}", first.build)
-    seconds = sum(run.wall_ms or 0 for run in runs) / 1000
-    memory = max(run.peak_memory_bytes or 0 for run in runs) / 2**20
-    end = max(run.ended_at for run in runs if run.ended_at)
-    text = f"{name}: last of {len(runs)} simulators ended, all successful, {seconds:,.1f} s in total"
-    yield Moment(end, "run", f"{text}, at most {memory:,.0f} MiB{_lacking(*runs)}")
-
-
-def _stage_of(run: Run) -> str:
-    return f"Attempt {run.attempt}, stage {run.stage}"
 
 
 def _end_of(run: Run) -> str:
     """Return how a process ended, what it used, and the protections of the sandbox that it lacked."""
     duration = f" after {run.wall_ms / 1000:,.1f} s" if run.wall_ms is not None else ""
     memory = f", {run.peak_memory_bytes / 2**20:,.0f} MiB" if run.peak_memory_bytes else ""
-    return f"{labels.end_of(run)}{duration}{memory}{_lacking(run)}"
+    return f"{labels.end_of(run)}{duration}{memory}{_lacking(run.sandbox_layers)}"
 
 
-def _lacking(*runs: Run) -> str:
-    """Return the protections of the sandbox that any of the processes lacked, once they have ended."""
-    lacking = {name for run in runs if run.sandbox_layers for name in layers.missing(run.sandbox_layers)}
+def _lacking(*sandboxes: list[str]) -> str:
+    """Return the protections that any of the sandboxes lacked; a run that has not ended has no layers yet."""
+    lacking = {name for active in sandboxes if active for name in layers.missing(active)}
     return f", without {', '.join(sorted(lacking))}" if lacking else ""
 
 
@@ -167,7 +176,7 @@ SOURCES: tuple[tuple[Callable[[Job], QuerySet[Any]], Callable[[list[Any]], Itera
     (lambda job: Entry.objects.filter(job_id=job.pk), _of_entries),
     (lambda job: AuditEvent.objects.filter(action__startswith="job.", target_id=job.pk), _of_audit),
     (lambda job: JobEvent.objects.filter(job=job), _of_changes),
-    (lambda job: Run.objects.filter(job=job).select_related("build"), _of_runs),
+    (_other_runs, _of_runs),
     (lambda job: Artifact.objects.filter(job=job), _of_artifacts),
     (lambda job: Event.objects.filter(job_id=job.pk).defer("body"), _of_events),
     (lambda job: Delivery.objects.filter(event__job_id=job.pk).defer("excerpt"), _of_deliveries),

@@ -63,6 +63,11 @@ def failing() -> QuerySet[Endpoint]:
     return Endpoint.objects.filter(disabled_at=None, failing_since__isnull=False)
 
 
+def disabled_for_failing(*, within: timedelta) -> QuerySet[Endpoint]:
+    """Return the endpoints of all accounts that were disabled recently because every delivery failed."""
+    return Endpoint.objects.filter(disabled_for=Endpoint.Disabled.FAILING, disabled_at__gte=Now() - within)
+
+
 def switched_off(account: Account) -> QuerySet[Endpoint]:
     """Return an account's endpoints that were disabled because every delivery failed."""
     failing = Endpoint.objects.filter(client__account=account, disabled_for=Endpoint.Disabled.FAILING)

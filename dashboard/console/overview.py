@@ -1,19 +1,18 @@
 """Live overview of the service: queue, workers, builds, errors and webhooks."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib import admin
 from django.db.models import Count
-from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard.overview import lanes_of
-from jobs import lifecycle
+from jobs import lifecycle, queries
 from jobs.builds import registry
 from jobs.enums import CLAIMED
 from jobs.models import Build, Job
@@ -21,18 +20,24 @@ from jobs.queueing import announcements, forecast
 from jobs.simulator import layers
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort
+from simservice.redis.worker_heartbeats import ALIVE_SECONDS
 from webhooks import endpoints, events
 
-RECENT = timedelta(hours=1)
 MAX_ROWS = 10
+MAX_COUNTED = 10_000
+DISABLED_WITHIN = timedelta(days=1)
 
 
 class Worker(NamedTuple):
-    """A live simulation worker: how many jobs it runs at once, and the protections that its sandbox lacks."""
+    """A simulation worker: how many jobs it runs at once, and the protections that its sandbox lacks.
+
+    `silent_seconds` is the time since its last heartbeat, 0 if it is live.
+    """
 
     name: str
     slots: int
     lacking: list[str]
+    silent_seconds: int
 
 
 @require_safe
@@ -51,40 +56,60 @@ def _queue() -> dict[str, Any]:
     claimed = Job.objects.filter(status__in=CLAIMED)
     return {
         "lanes": lanes_of(snapshot) if snapshot else [],
-        "oldest_wait": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
-        "workers": _workers(),
+        "oldest_age": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
+        "queue_as_of": datetime.fromtimestamp(snapshot.taken_at, UTC) if snapshot else None,
+        "workers": (workers := _workers()),
+        "slots": sum(worker.slots for worker in workers or [] if not worker.silent_seconds),
         "claimed": claimed.count(),
-        "stalled": claimed.filter(lifecycle.LEASE_EXPIRED).count(),
-        "unannounced": announcements.unannounced().count(),
+        "stalled": Job.objects.filter(lifecycle.STALLED).count(),
+        "unannounced": announcements.unannounced()[: MAX_COUNTED + 1].count(),
+        "max_counted": MAX_COUNTED,
     }
 
 
 def _workers() -> list[Worker] | None:
-    """Return the live simulation workers, the weakest sandbox first; None if Redis does not respond."""
-    found = best_effort(worker_heartbeats.simulation_workers, default=None)
+    """Return the simulation workers of the last minute; None if Redis does not respond.
+
+    Those that no longer respond come first, then those with the weakest sandbox.
+    """
+    found = best_effort(worker_heartbeats.last_seen, default=None)
     if found is None:
         return None
-    workers = [Worker(each.name, each.slots, layers.missing(each.layers)) for each in found]
-    return sorted(workers, key=lambda worker: (-len(worker.lacking), worker.name))
+    silent = {each: int(age) for each, age in found.items() if age > ALIVE_SECONDS}
+    live = {each.name for each in found.keys() - silent.keys()}
+    workers = [
+        Worker(each.name, each.slots, layers.missing(each.layers), silent.get(each, 0))
+        for each in found
+        # A restarted worker can have other slots or layers.
+        if each not in silent or each.name not in live
+    ]
+    return sorted(workers, key=lambda worker: (-worker.silent_seconds, -len(worker.lacking), worker.name))
 
 
 def _errors() -> dict[str, Any]:
     """Return how many jobs ended with each error code recently. One query."""
-    ended = Job.objects.filter(completed_at__gte=Now() - RECENT, error_code__isnull=False)
+    ended = Job.objects.filter(queries.RECENT_ERROR)
     counts = ended.values_list("error_code").annotate(count=Count("pk")).order_by("-count", "error_code")
     return {"errors": list(counts)}
 
 
 def _builds() -> dict[str, Any]:
     """Return the builds of the channels, and broken ones. Three queries."""
-    broken = Build.objects.filter(registry.BROKEN).defer("profiles", "includable")
-    return {"builds": registry.current(), "broken": list(broken.order_by("-created_at")[:MAX_ROWS])}
+    broken = Build.objects.filter(registry.BROKEN).defer("profiles", "includable").order_by("-created_at")
+    return {"builds": registry.current(), "broken": list(broken[: MAX_ROWS + 1]), "max_rows": MAX_ROWS}
 
 
 def _webhooks() -> dict[str, Any]:
-    """Return due events, and the endpoints that have failed longest. Two queries."""
+    """Return due events, the endpoints that have failed longest, and those disabled for it. Three queries."""
     failing = endpoints.failing().select_related("client__account").order_by("failing_since")
-    return {"backlog": events.backlog(), "failing": list(failing[: MAX_ROWS + 1]), "max_rows": MAX_ROWS}
+    disabled = endpoints.disabled_for_failing(within=DISABLED_WITHIN).select_related("client__account")
+    return {
+        "backlog": events.backlog(limit=MAX_COUNTED + 1),
+        "max_counted": MAX_COUNTED,
+        "failing": list(failing[: MAX_ROWS + 1]),
+        "disabled": list(disabled.order_by("-disabled_at")[: MAX_ROWS + 1]),
+        "max_rows": MAX_ROWS,
+    }
 
 
 # The parts of the page, each with the permission that it needs

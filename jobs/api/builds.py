@@ -168,7 +168,7 @@ class BuildListView(JobsEndpoint):
 
     @documented(LIST_BUILDS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
-        return Response(_build_list(registry.current()))
+        return Response(_build_list(registry.current(with_files=True)))
 
 
 class BuildView(JobsEndpoint):

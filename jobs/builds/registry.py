@@ -13,6 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from jobs.enums import ACTIVE, Channel
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 MAX_REMOVED_AT_ONCE = 100
 BROKEN = ~Q(broken_reason="")
+WITHDRAWABLE = Q(withdrawn_at=None) | BROKEN
 
 
 def available(git_branch: str) -> QuerySet[Build]:
@@ -79,10 +81,14 @@ def order_parameters(now: datetime) -> dict[str, Any]:
     return {"now": now, "today": today, "monday": today - timedelta(days=today.weekday())}
 
 
-def current() -> list[tuple[Channel, Build]]:
-    """Return the current build of each channel on each branch, if it has one. Two queries."""
+def current(*, with_files: bool = False) -> list[tuple[Channel, Build]]:
+    """Return the current build of each channel on each branch, if it has one. Two queries.
+
+    A build can list thousands of files, so its `profiles` and `includable` are read only `with_files`.
+    """
     build_ids = _builds_by_channel(settings.GIT_BRANCHES)
-    builds = Build.objects.in_bulk(build_ids.values())
+    deferred = () if with_files else ("profiles", "includable")
+    builds = Build.objects.defer(*deferred).in_bulk(build_ids.values())
     return [(channel, builds[pk]) for (_, channel), pk in build_ids.items() if pk in builds]
 
 
@@ -139,7 +145,7 @@ class _Profiles(Container[str]):
 
 
 def remove_old() -> int:
-    """Remove builds past their retention and return how many.
+    """Remove builds past their retention, and builds that have been broken for as long. Return how many.
 
     Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. A build that ended
     jobs refer to is only withdrawn; any other is removed.
@@ -149,21 +155,22 @@ def remove_old() -> int:
 
 
 def _unneeded(*, before: datetime) -> QuerySet[Build]:
-    """Return the available builds older than `before` that no channel or unfinished job needs. One query."""
+    """Return builds available or broken since `before` that no channel or unfinished job needs. One query."""
     branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
     unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
-    old = Build.objects.filter(~Exists(unfinished), withdrawn_at=None, created_at__lt=before)
+    broken = BROKEN & Q(withdrawn_at__lt=before)
+    old = Build.objects.filter(~Exists(unfinished), Q(withdrawn_at=None) | broken, created_at__lt=before)
     return old.exclude(pk__in=_builds_by_channel(branches).values())
 
 
 def _remove(build: Build) -> bool:
     """Remove a build, or only withdraw it if jobs refer to it. Return False if neither is necessary any more."""
     with transaction.atomic():
-        locked = Build.objects.select_for_update().filter(pk=build.pk, withdrawn_at=None).first()
+        locked = Build.objects.select_for_update().filter(WITHDRAWABLE, pk=build.pk).first()
         if locked is None:
             return False
         if Job.objects.filter(build=locked).exists() or Run.objects.filter(build=locked).exists():
-            return bool(Build.objects.filter(pk=locked.pk).update(withdrawn_at=timezone.now()))
+            return bool(withdraw(Build.objects.filter(pk=locked.pk)))
         locked.delete()
     return True
 
@@ -189,8 +196,19 @@ def _is_unused(folder: Path, builds: Iterable[tuple[Path, bool]]) -> bool:
 
 
 def withdraw(builds: QuerySet[Build]) -> int:
-    """Withdraw builds and return how many were available. Jobs that already run on them continue."""
-    return builds.filter(withdrawn_at=None).update(withdrawn_at=timezone.now())
+    """Withdraw builds and clear the broken state of broken ones. Return how many changed.
+
+    Jobs that already run on them continue.
+    """
+    withdrawn_at = Coalesce("withdrawn_at", timezone.now())
+    return builds.filter(WITHDRAWABLE).update(withdrawn_at=withdrawn_at, broken_reason="")
+
+
+def emptied_branches(builds: QuerySet[Build]) -> set[str]:
+    """Return the branches whose available builds are all among `builds`. One query."""
+    same_branch = Build.objects.filter(withdrawn_at=None, git_branch=OuterRef("git_branch"))
+    last = builds.filter(~Exists(same_branch.exclude(pk__in=builds.values("pk"))), withdrawn_at=None)
+    return set(last.values_list("git_branch", flat=True))
 
 
 def restore(builds: QuerySet[Build]) -> int:

@@ -19,7 +19,7 @@ from itertools import takewhile
 
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from redis import Redis
 from redis.exceptions import RedisError
@@ -36,6 +36,7 @@ WAIT_SECONDS = 20.0
 SWEEP_BATCH = 100
 # A younger pending job is still being announced by the request that submitted it.
 ANNOUNCED_WITHIN = timedelta(seconds=2)
+UNANNOUNCED = Q(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
 # Whether waiting for hints works in this process.
 outage = Outage("idle slots look for jobs every second", recovery="idle slots wait for hints")
 
@@ -122,7 +123,7 @@ def _waiting_ids() -> QuerySet[Job, int]:
 
 def unannounced() -> QuerySet[Job]:
     """Return pending jobs whose announcement was lost."""
-    return Job.objects.filter(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
+    return Job.objects.filter(UNANNOUNCED)
 
 
 def announce_pending() -> int:

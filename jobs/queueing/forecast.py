@@ -336,7 +336,10 @@ def _waiting_in(priority: Priority) -> QuerySet[Job]:
 
 
 def oldest_wait_seconds() -> float:
-    """Return how long the job submitted first has waited, 0 if none waits. One query."""
+    """Return the seconds since the earliest submission of a waiting job, 0 if none waits. One query.
+
+    A job that returned to the queue has not waited all this time.
+    """
     heads = [_waiting_in(priority).values_list("created_at", flat=True)[:1] for priority in Priority]
     submitted = list(heads[0].union(*heads[1:], all=True))
     return (timezone.now() - min(submitted)).total_seconds() if submitted else 0.0

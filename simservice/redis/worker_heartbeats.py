@@ -15,7 +15,7 @@ FORGOTTEN_SECONDS = 60
 
 
 class LiveWorker(NamedTuple):
-    """A live worker: its name, how many tasks it runs at a time, and its active sandbox layers."""
+    """A worker: its name, how many tasks it runs at a time, and its active sandbox layers."""
 
     name: str
     slots: int
@@ -52,13 +52,21 @@ def simulation_workers() -> list[LiveWorker]:
 
     Raises RedisError if Redis does not respond.
     """
+    return [worker for worker, age in last_seen().items() if age <= ALIVE_SECONDS]
+
+
+def last_seen() -> dict[LiveWorker, float]:
+    """Return the simulation workers of the last minute, live or not, with the seconds since their last heartbeat.
+
+    Raises RedisError if Redis does not respond.
+    """
     now = time.time()
     with redis().pipeline(transaction=False) as pipe:
-        pipe.zrangebyscore(KEY, now - ALIVE_SECONDS, "+inf")
+        pipe.zrangebyscore(KEY, now - FORGOTTEN_SECONDS, "+inf", withscores=True)
         pipe.time()
         members, theirs = pipe.execute()
     _compare_clocks(now, theirs)
-    return [_parse_worker(str(member)) for member in members if str(member).startswith(SIMULATION)]
+    return {_parse_worker(str(member)): now - at for member, at in members if str(member).startswith(SIMULATION)}
 
 
 def _parse_worker(member: str) -> LiveWorker:

@@ -1,16 +1,34 @@
 // Refresh part of a page by changing only what differs, to keep focus, selection, open menus and scroll positions.
 "use strict";
 
+let updatedAt = new Date();
+
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { target, xhr, shouldSwap } = event.detail;
   if (!shouldSwap) return;
   event.detail.shouldSwap = false;
   const fresh = new DOMParser().parseFromString(xhr.responseText, "text/html").getElementById(target.id);
-  if (!fresh) return;
+  // For example the login page
+  if (!fresh) return showFailure(target);
+  updatedAt = new Date();
   const focused = document.activeElement;
   update(target, fresh);
   if (focused && !focused.isConnected) target.focus({ preventScroll: true });
 });
+
+for (const failure of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(failure, (event) => showFailure(event.detail.target));
+}
+
+// The next update removes the message, because the fresh element does not contain it.
+function showFailure(target) {
+  if (document.getElementById("not-updated")) return;
+  const message = document.createElement("p");
+  message.id = "not-updated";
+  message.setAttribute("role", "alert");
+  message.textContent = `Not updated since ${updatedAt.toISOString().slice(11, 19)} UTC. Reload the page.`;
+  target.prepend(message);
+}
 
 // Make an element equal to a fresh one. A form that was just submitted stays unchanged, and so does selected text in
 // an element whose lines change their order.

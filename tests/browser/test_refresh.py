@@ -102,12 +102,29 @@ def test_a_failed_refresh_is_retried(owner: Visitor, stack: Stack) -> None:
     stack.wait(job, lambda body: body["status"] == "running", seconds=120)
     owner.open(f"{ACCOUNT}/jobs/{job}")
     owner.context.set_offline(True)
-    page.wait_for_timeout(5000)
+    expect(page.locator("#not-updated")).to_be_visible()
     assert page.locator("h1").inner_text() == "Long"
     owner.context.set_offline(False)
     owner.complaints.clear()
     stack.call("POST", f"jobs/{job}/cancel")
     expect(page.locator(".crumbs .status")).to_have_text("Cancelled", timeout=PATIENCE_MS)
+    expect(page.locator("#not-updated")).to_have_count(0)
+
+
+def test_the_live_overview_shows_that_its_refresh_failed(owner: Visitor) -> None:
+    message = owner.page.locator("#not-updated")
+    refresh = "htmx.ajax('GET', location.pathname, '#live')"
+    owner.open("/admin/overview/")
+    owner.page.route("**/admin/overview/", lambda route: route.fulfill(status=503))
+    owner.evaluate(refresh)
+    expect(message).to_have_text(re.compile(r"^Not updated since \d\d:\d\d:\d\d UTC\. Reload the page\.$"))
+    owner.page.unroute("**/admin/overview/")
+    owner.evaluate(refresh)
+    expect(message).to_have_count(0)
+    owner.complaints.clear()
+    owner.context.clear_cookies()
+    owner.evaluate(refresh)
+    expect(message).to_be_visible()
 
 
 # Enough work for the built-in simulator to be watched

@@ -19,7 +19,7 @@ from jobs.execution.multistage import Stage
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
 from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
-from tests.admin_actions import act
+from tests.admin_actions import act, choose
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of
@@ -311,6 +311,17 @@ def test_a_withdrawn_build_without_files_is_not_restored(tmp_path: Path, operato
     lost_its_folder(Path(build.executable))
     assert "No such file" in restore(operator, build)
     assert build.withdrawn_at is not None
+
+
+def test_withdrawing_a_broken_build_clears_its_state(tmp_path: Path, operator: HttpClient) -> None:
+    build = stand_in(tmp_path, "new")
+    registry.mark_broken(build, "worker-1: gone")
+    build.refresh_from_db()
+    preview = choose(operator, "/admin/jobs/build/", "withdraw", [build.pk])
+    assert "It stays withdrawn, but is no longer reported as broken." in preview.content.decode()
+    assert act(operator, "/admin/jobs/build/", "withdraw", [build.pk]) == ["1 build withdrawn."]
+    cleared = Build.objects.get(pk=build.pk)
+    assert (cleared.withdrawn_at, cleared.broken_reason) == (build.withdrawn_at, "")
 
 
 def test_a_build_of_another_version_is_not_restored(tmp_path: Path, operator: HttpClient) -> None:

@@ -114,6 +114,26 @@ def test_a_build_named_by_ended_jobs_is_only_withdrawn() -> None:
     assert Job.objects.get(pk=job.pk).build == build
 
 
+def test_a_build_broken_for_long_is_removed() -> None:
+    build = old_build()
+    registry.mark_broken(build, "cannot start")
+    assert registry.remove_old() == 0, "it may be the build that jobs still need"
+    Build.objects.filter(pk=build.pk).update(withdrawn_at=timezone.now() - timedelta(days=91))
+    assert registry.remove_old() == 1
+    assert not Build.objects.filter(pk=build.pk).exists()
+
+
+def test_a_build_broken_for_long_with_jobs_is_cleared() -> None:
+    build = old_build()
+    job = make_running_job()
+    Job.objects.filter(pk=job.pk).update(build=build)
+    lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    Build.objects.filter(pk=build.pk).update(withdrawn_at=build.created_at, broken_reason="x")
+    assert [registry.remove_old(), registry.remove_old()] == [1, 0]
+    build.refresh_from_db()
+    assert (build.withdrawn_at, build.broken_reason) == (build.created_at, "")
+
+
 def test_operators_can_withdraw_and_restore_builds() -> None:
     http = HttpClient()
     http.force_login(User.objects.create_superuser("operator"))

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.test import Client as HttpClient
 from django.utils import timezone
 
 from jobs import lifecycle, listing, metrics, queries
@@ -57,6 +58,16 @@ def test_the_queue_is_read_by_an_index(
     # A claim also looks for shards, whose tables are empty here.
     assert plan.scanned <= {"jobs_shard", "jobs_shardedstage"}
     assert plan.pages <= pages
+
+
+def test_the_admin_finds_recent_errors_by_an_index(operator: HttpClient) -> None:
+    job = make_job()
+    copy_job(job.pk, 3_000, changes=ENDED.replace("now()", "now() - n * interval '1 minute'"))
+    reindex_jobs()
+    address = "/admin/jobs/job/?attention=error&error_code=internal"
+    plans = plans_of(lambda: operator.get(address), table="jobs_job")
+    assert len(plans) == 2
+    assert all("job_with_error" in plan.indexes and plan.pages <= 300 for plan in plans)
 
 
 def test_waiting_jobs_are_counted_up_to_a_batch(stored: Job) -> None:

@@ -114,12 +114,23 @@ def test_successful_runs_of_a_stage_are_told_together() -> None:
     steps = [step.moment for step in read(job, Run).steps if step.moment.kind == "run"]
     assert [(moment.at - start) // minute for moment in steps] == [0, 2, 7, 8]
     first, failed, _, last = [moment.text for moment in steps]
-    assert first.startswith("Attempt 1, stage 1: first of 3 simulators started on ")
+    assert first.startswith("Attempt 1, stage 1: first of 3 successful simulators started on ")
     assert first.endswith(", slots used: 2")
     assert "shard 2, try 2: simulator started" in failed
-    assert last.endswith(
-        ": last of 3 simulators ended, all successful, 4.5 s in total, at most 3 MiB, without seccomp"
+    assert last.endswith(": last of 3 successful simulators ended, 4.5 s in total, at most 3 MiB, without seccomp")
+
+
+def test_all_successful_runs_of_a_large_stage_are_counted() -> None:
+    job = make_full_job()
+    run = Run.objects.get(job=job)
+    end = {"exit_code": "0", "wall_ms": 500, "ended_at": run.started_at, "build": run.build}
+    Run.objects.bulk_create(
+        Run(job=job, attempt=1, stage=2, shard=shard, started_at=run.started_at, **end) for shard in range(1001)
     )
+    told = read(job, Run)
+    (last,) = [step.moment.text for step in told.steps if "last of" in step.moment.text]
+    assert "last of 1,001 successful simulators ended, 500.5 s in total" in last
+    assert not told.is_shortened
 
 
 def test_operators_are_named() -> None:
@@ -207,7 +218,7 @@ def test_the_number_of_queries_does_not_depend_on_the_records() -> None:
             run = Run.objects.filter(job=job).latest("pk")
             run.pk, run.try_number = None, run.try_number + number
             run.save()
-    assert counts == [8, 8]
+    assert counts == [9, 9]
 
 
 def test_another_jobs_records_are_not_told() -> None:

@@ -89,6 +89,17 @@ def test_the_preview_tells_the_effect_on_builds_keys_and_events(operator: Browse
     assert "Skipped: it is being sent." in choose(operator, events, "redeliver", [event.pk]).content.decode()
 
 
+def test_withdrawing_all_builds_of_a_branch_warns(operator: Browser) -> None:
+    one, two = BuildFactory.create(), BuildFactory.create()
+    other = BuildFactory.create(git_branch="other")
+    warning = f"Branch {one.git_branch} then has no build: new jobs are refused, and waiting ones fail."
+    for builds, warnings in (([one], 0), ([one, two], 2), ([one, other], 0)):
+        page = choose(operator, BUILDS, "withdraw", [build.pk for build in builds]).content.decode()
+        assert page.count(warning) == warnings
+    act(operator, BUILDS, "withdraw", [two.pk])
+    assert warning in choose(operator, BUILDS, "withdraw", [one.pk]).content.decode()
+
+
 def test_the_preview_shows_balances(operator: Browser) -> None:
     rich, poor = make_account(credits=100), make_account(credits=5)
     ledger.grant(rich, 1000, reason=GrantReason.GRANT_BETA)

@@ -1,9 +1,12 @@
 """Heartbeats of workers, with their slots and sandbox layers."""
 
+import time
+
 import pytest
 from redis.exceptions import RedisError
 
 from simservice.redis import worker_heartbeats
+from simservice.redis.client import redis
 from simservice.redis.worker_heartbeats import LiveWorker
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
@@ -22,6 +25,14 @@ def test_workers_report_their_sandbox_layers() -> None:
     worker_heartbeats.report("sim@here", layers=["seccomp", "landlock"])
     assert worker_heartbeats.simulation_workers() == [LiveWorker("sim@here", 1, frozenset({"landlock", "seccomp"}))]
     assert worker_heartbeats.common_layers([]) == []
+
+
+def test_silent_workers_are_seen_for_a_minute() -> None:
+    now = time.time()
+    redis().zadd(worker_heartbeats.KEY, {"sim@live 1": now - 5, "sim@silent 2": now - 30, "sim@gone 3": now - 61})
+    ages = {worker.name: round(age) for worker, age in worker_heartbeats.last_seen().items()}
+    assert ages == {"sim@live": 5, "sim@silent": 30}
+    assert worker_heartbeats.simulation_workers() == [LiveWorker("sim@live", 1)]
 
 
 def test_a_worker_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
+from tests.jobs.plans import plan_of
 from tests.webhooks.helpers import make_client_with_events, make_event_in
+from webhooks import events
 from webhooks.metrics import DeliveryCollector
 from webhooks.models import Event
 
@@ -36,6 +38,17 @@ def test_the_gauges_count_due_events_and_attempts() -> None:
     assert 7 <= values["oldest_due_seconds"] < 9
     assert (values["attemptsdelivered"], values["attemptsfailed"], values["attemptsrejected"]) == (1, 1, 0)
     assert len(queries) == 3
+
+
+def test_due_events_are_counted_in_an_index_only() -> None:
+    make_client_with_events(3)
+    with CaptureQueriesContext(connection) as queries:
+        assert (events.backlog().size, events.backlog(limit=2).size) == (3, 2)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_bitmapscan = off")
+    plans = [plan_of(query["sql"]) for query in queries]
+    assert [("Index Only Scan", "webhooks_event", "event_waiting") in plan.nodes for plan in plans] == [True, True]
 
 
 def test_the_gauges_are_zero_without_events() -> None:

@@ -1,5 +1,6 @@
 """The live overview of the admin."""
 
+import time
 from datetime import timedelta
 from itertools import chain
 
@@ -10,6 +11,7 @@ from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 from redis.exceptions import RedisError
 
+from dashboard.console import overview
 from jobs.builds import registry
 from jobs.enums import Priority, Status
 from jobs.lifecycle import Outcome
@@ -37,17 +39,29 @@ def text_of(browser: Browser) -> str:
     return browser.get(ADDRESS).content.decode()
 
 
+def listed(browser: Browser, query: str) -> int:
+    """Return how many jobs the list with a query contains, to which the overview must link."""
+    assert f'href="/admin/jobs/job/{query}"' in text_of(browser)
+    return int(browser.get("/admin/jobs/job/" + query.replace("&amp;", "&")).context["cl"].result_count)
+
+
 def fail_job() -> Job:
     return end_job(make_client(make_account()), FAILED, wants_webhook=False)
 
 
-def test_lanes_show_waiting_jobs_and_the_oldest_wait(operator: Browser) -> None:
+def test_lanes_show_waiting_jobs_and_the_age_of_the_oldest(operator: Browser) -> None:
     job = make_job(priority=Priority.HIGH)
     Job.objects.filter(pk=job.pk).update(created_at=Now() - timedelta(minutes=5))
     forecast.publish()
     text = text_of(operator)
     assert '<th scope="row">High</th><td class="number">1</td>' in text
-    assert '<th scope="row">Oldest wait</th><td class="number">5:00 min</td>' in text
+    oldest = '<th scope="row">Oldest waiting job</th><td class="number">5:00 min</td><td>since its submission</td>'
+    assert oldest in text
+    assert "Queue as of <time" in text
+    snapshot = forecast.current()
+    assert snapshot
+    as_of = operator.get(ADDRESS).context["queue_as_of"]
+    assert as_of.timestamp() == pytest.approx(snapshot.taken_at, abs=0.001)
 
 
 def test_without_a_snapshot_the_queue_is_unknown(operator: Browser) -> None:
@@ -64,6 +78,15 @@ def test_the_weakest_workers_come_first(operator: Browser) -> None:
     assert "All protections active" in text
 
 
+def test_workers_that_no_longer_respond_come_first(operator: Browser) -> None:
+    worker_heartbeats.report("sim@live", slots=3)
+    redis().zadd(worker_heartbeats.KEY, {"sim@silent 2": time.time() - 30.5, "sim@live 9": time.time() - 30.5})
+    text = text_of(operator)
+    assert text.index("<bdi>sim@silent</bdi>") < text.index("<bdi>sim@live</bdi>")
+    assert text.count("Last seen 30 s ago") == 1
+    assert '<th scope="row">Slots of live workers</th><td class="number">3</td>' in text
+
+
 def test_claimed_jobs_are_counted(operator: Browser) -> None:
     make_running_job()
     forecast.publish()
@@ -76,12 +99,15 @@ def test_the_page_says_that_no_worker_is_running(operator: Browser) -> None:
 
 def test_stalled_and_unannounced_jobs_need_attention(operator: Browser) -> None:
     assert "no longer responds" not in text_of(operator)
-    for job in (make_running_job(), make_running_job()):
-        Job.objects.filter(pk=job.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+    jobs = [make_running_job() for _ in range(3)]
+    Job.objects.filter(pk__in=[job.pk for job in jobs[:2]]).update(lease_expires_at=Now() - timedelta(seconds=1))
+    make_job()
     Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
     text = text_of(operator)
     assert "2 jobs</a> are held by a worker that no longer responds" in text
+    assert "The next sweep returns them to the queue or ends them." in text
     assert "1 pending job</a> has not been announced to the workers" in text
+    assert (listed(operator, "?attention=stalled"), listed(operator, "?attention=unannounced")) == (2, 1)
 
 
 def test_error_codes_of_the_last_hour_are_counted(operator: Browser) -> None:
@@ -92,7 +118,7 @@ def test_error_codes_of_the_last_hour_are_counted(operator: Browser) -> None:
         cursor.execute("SET LOCAL session_replication_role = replica")
     Job.objects.filter(pk=earlier.pk).update(completed_at=Now() - timedelta(minutes=61))
     assert operator.get(ADDRESS).context["errors"] == [("invalid_profile", 2), ("internal", 1)]
-    assert 'href="/admin/jobs/job/?error_code=invalid_profile&amp;submitted=24"' in text_of(operator)
+    assert listed(operator, "?attention=error&amp;error_code=invalid_profile") == 2
 
 
 def test_current_and_broken_builds_are_shown(operator: Browser) -> None:
@@ -104,13 +130,48 @@ def test_current_and_broken_builds_are_shown(operator: Browser) -> None:
     assert "<b>branch" not in text
 
 
+def test_only_some_broken_builds_are_listed(operator: Browser) -> None:
+    for _ in range(11):
+        registry.mark_broken(BuildFactory.create(), "cannot start")
+    text = text_of(operator)
+    assert text.count("Broken: <bdi>cannot start</bdi>") == 10
+    assert "Only the 10 newest broken builds are shown." in text
+
+
 def test_failing_endpoints_and_due_events_are_shown(operator: Browser) -> None:
     client = make_client_with_events(3)
-    assert "No enabled endpoint is failing." in text_of(operator)
+    assert "No enabled endpoint is failing, and none was disabled" in text_of(operator)
     Endpoint.objects.update(failing_since=Now() - timedelta(hours=2))
     text = text_of(operator)
     assert f"<bdi>{client}</bdi>" in text
     assert '<th scope="row">Due events</th><td class="number">3</td>' in text
+
+
+def test_large_numbers_are_counted_up_to_a_limit(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "MAX_COUNTED", 2)
+    make_client_with_events(4)
+    for _ in range(4):
+        Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
+    text = text_of(operator)
+    assert '<th scope="row">Due events</th><td class="number">2+</td>' in text
+    assert "2+ pending jobs</a> not announced" in text
+    context = operator.get(ADDRESS).context
+    assert (context["backlog"].size, context["unannounced"]) == (3, 3), "no more than needed is read"
+
+
+@pytest.mark.parametrize(
+    ("hours", "disabled_for", "count"), [(23, "failing", 1), (25, "failing", 0), (1, "owner", 0)]
+)
+def test_endpoints_disabled_for_failing_are_shown(
+    operator: Browser, hours: int, disabled_for: str, count: int
+) -> None:
+    client = make_client_with_events(0)
+    disabled_at = Now() - timedelta(hours=hours)
+    Endpoint.objects.update(
+        disabled_at=disabled_at, disabled_for=disabled_for, secret="", failing_since=disabled_at
+    )
+    text = text_of(operator)
+    assert (text.count('<td class="bad">Disabled 20'), text.count(f"<bdi>{client}</bdi>")) == (count, count)
 
 
 def test_only_some_failing_endpoints_are_listed(operator: Browser) -> None:
@@ -119,7 +180,7 @@ def test_only_some_failing_endpoints_are_listed(operator: Browser) -> None:
     Endpoint.objects.update(failing_since=Now())
     text = text_of(operator)
     assert text.count("/admin/webhooks/endpoint/") == 10 + text_of_other_pages(operator)
-    assert "Only the 10 that have failed longest are shown." in text
+    assert "Only the 10 enabled ones that have failed longest are shown." in text
 
 
 def text_of_other_pages(operator: Browser) -> int:
@@ -185,9 +246,14 @@ def test_no_query_reads_a_large_table_as_a_whole(operator: Browser) -> None:
         cursor.execute("SET LOCAL enable_seqscan = off")
     plans = [plan_of(sql) for sql in queries_of(operator) if sql.startswith("SELECT")]
     scanned = set(chain.from_iterable(plan.scanned for plan in plans))
-    assert scanned <= {Build._meta.db_table}
+    assert scanned <= {Build._meta.db_table, Endpoint._meta.db_table}, "one row for each build or client"
     indexes = set(chain.from_iterable(plan.indexes for plan in plans))
     assert {"job_held", "job_with_error", "endpoint_failing", "event_waiting"} <= indexes
+
+
+def test_lists_of_bundled_files_are_not_read(operator: Browser) -> None:
+    BuildFactory.create()
+    assert not [sql for sql in queries_of(operator) if '"includable"' in sql]
 
 
 def test_the_page_refreshes_itself_without_scripts_of_its_own(operator: Browser) -> None:
