@@ -122,7 +122,7 @@ class PlanAdmin(admin.ModelAdmin):
         """Show the form or, once it is valid, its changes; save them when the user confirms exactly those."""
         with transaction.atomic():
             plan = self.get_object(request, object_id)
-            if request.method == "POST" and plan is not None:
+            if request.method == "POST" and plan is not None and self.has_change_permission(request, plan):
                 # Locked, so that no other form is saved between the comparison and the change
                 locked = Plan.objects.select_for_update().get(pk=plan.pk)
                 if page := self.preview(request, locked):

@@ -195,13 +195,16 @@ def test_a_forged_confirmation_saves_nothing(operator: Browser, plan: Plan, dige
     assert stored(plan).credits_per_second == 32
 
 
-def test_only_permitted_staff_change_plans(plan: Plan) -> None:
+@pytest.mark.parametrize(("permission", "status"), [("", 403), ("view_plan", 200)])
+def test_only_permitted_staff_change_plans(operator: Browser, plan: Plan, permission: str, status: int) -> None:
+    fields = opened(operator, page_of(plan)) | {"credits_per_second": 40}
     user = User.objects.create_user("staff", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename="view_plan"))
+    user.user_permissions.set(Permission.objects.filter(codename=permission))
     browser = Browser()
     browser.force_login(user)
-    assert browser.get(page_of(plan)).status_code == 200
-    assert browser.post(page_of(plan), {"credits_per_second": 40}).status_code == 403
+    assert browser.get(page_of(plan)).status_code == status
+    for sent in ({"credits_per_second": 40}, fields):
+        assert browser.post(page_of(plan), sent).status_code == 403
     assert stored(plan).credits_per_second == 32
 
 
