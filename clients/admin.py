@@ -159,8 +159,8 @@ def effect_of_booking(amount: int, available: dict[int, int], account: Account) 
     """Return what a grant or a correction does to an account, given the available credits by account."""
     before = available.get(account.pk, 0)
     if before + amount < 0:
-        return Effect(f"only {before:,} credits are available.", happens=False)
-    return Effect(f"{amount:+,} credits: {before:,} → {before + amount:,} available.")
+        return Effect("the account has too few credits.", happens=False, shown=f"Available: {before:,}.")
+    return Effect(f"{amount:+,} credits.", shown=f"Available: {before:,} → {before + amount:,}.")
 
 
 class MembershipInline(ReadOnlyMixin, admin.TabularInline):

@@ -51,7 +51,7 @@ def messages_of(response: Any) -> str:
         ("grant_credits", {"credits": 1.5, "reason": "grant_beta", "note": "x"}, "whole number of credits"),
         ("grant_credits", {"credits": 5, "reason": "grant_beta", "note": "x" * 201}, "at most 200"),
         ("grant_credits", {"reason": "grant_beta", "note": "x"}, "whole number of credits"),
-        ("correct_credits", {"credits": -101, "note": "x"}, "only 100 credits"),
+        ("correct_credits", {"credits": -101, "note": "x"}, "too few credits"),
         ("correct_credits", {"credits": 0, "note": "x"}, "must be from 1"),
     ],
     ids=str,
