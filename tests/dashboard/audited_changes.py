@@ -134,6 +134,10 @@ class OperatorBrowser:
     def member(self) -> int:
         return make_member(self.account, role="viewer").pk
 
+    def end_grace_period(self) -> None:
+        self.act("billing/account", "request_deletion", self.account.pk)
+        self.act("privacy/accountdeletion", "finish_now", self.account.pk)
+
     def delete_member(self) -> None:
         self.change(f"clients/membership/{self.member()}/delete", post="yes")
 
@@ -154,6 +158,7 @@ CHANGES_BY_OPERATORS: dict[str, tuple[Action, Callable[[OperatorBrowser], None]]
     "resume": (Action.ACCOUNT_RESUMED, OperatorBrowser.resume),
     "plan": (Action.ACCOUNT_PLAN_CHANGED, OperatorBrowser.change_plan),
     "rename": (Action.ACCOUNT_RENAMED, OperatorBrowser.rename),
+    "end grace period": (Action.ACCOUNT_GRACE_PERIOD_ENDED, OperatorBrowser.end_grace_period),
     "grant": (
         Action.CREDITS_GRANTED,
         lambda browser: browser.act(
