@@ -214,7 +214,7 @@ class ClientAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_filter = ["is_default"]
     list_select_related = ["account"]
     ordering = ["-pk"]
-    exact_texts = ("account__name", "name")
+    exact_texts = ("account__name",)
 
 
 @admin.register(ApiKey)
@@ -232,8 +232,7 @@ class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("expires_at", admin.EmptyFieldListFilter)]
     list_select_related = ["client__account", "created_by"]
     ordering = ["-pk"]
-    exact_texts = ("last4", "client__account__name", "created_by__email")
-    exact_numbers = ("last4",)
+    exact_texts = ("last4", "client__account__name", "created_by__email__iexact")
     fields = ["client", "name", "last4", "created_by", "created_at", "expires_at", "revoked_at", "last_used_at"]
     readonly_fields = ["client", "last4", "created_by", "created_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]
@@ -283,7 +282,7 @@ class MembershipAdmin(LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["user", "account"]
     ordering = ["-pk"]
     raw_id_fields = ["user", "account"]
-    exact_texts = ("account__name", "user__email", "user__username")
+    exact_texts = ("account__name", "user__email__iexact", "user__username__iexact")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return ["user", "account"] if obj else []
@@ -330,14 +329,12 @@ class InvitationAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["account", "invited_by"]
     ordering = ["-pk"]
     exclude = ["sha256"]
-    exact_texts = ("account__name", "email")
+    exact_texts = ("account__name",)
 
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["at", "account", "action", "target", "actor", "address", "details"]
-    list_filter = ["action"]
     list_select_related = ["account"]
     ordering = ["-pk"]
-    exact_numbers = ("user_id", "target_id")
-    exact_texts = ("account__name", "actor")
+    exact_texts = ("account__name",)

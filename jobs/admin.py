@@ -15,7 +15,7 @@ from clients.audit import Actor
 from jobs import cancellation, operator_actions, story
 from jobs import plan_admin as plan_admin
 from jobs.builds import registry
-from jobs.enums import WAITING, ErrorCode
+from jobs.enums import ACTIVE, WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Build, Job
 from simservice.admin import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
@@ -71,6 +71,9 @@ OUTCOME_FIELDS = (
 )
 
 
+OTHER_FILTERS = {"status__exact", "priority__exact", "channel__exact", "error_code"}
+
+
 class ErrorCodeFilter(admin.SimpleListFilter):
     title = "error code"
     parameter_name = "error_code"
@@ -83,11 +86,23 @@ class ErrorCodeFilter(admin.SimpleListFilter):
 
 
 class SubmittedFilter(admin.SimpleListFilter):
-    """Filters by id: ids are ordered by time and indexed."""
+    """Filters by id: ids are ordered by time and indexed.
+
+    Other filters select the past seven days, because rare values would otherwise be searched in all jobs.
+    Unfinished jobs and those of an account have indexes of their own.
+    """
 
     title = "submitted"
     parameter_name = "submitted"
     hours = {"1": "Past hour", "24": "Past day", "168": "Past 7 days"}
+
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        super().__init__(request, *args)
+        is_indexed = request.GET.get("q") or request.GET.get("status__exact") in ACTIVE
+        self.default = "168" if request.GET.keys() & OTHER_FILTERS and not is_indexed else None
+
+    def value(self) -> str | None:
+        return super().value() or self.default
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return list(self.hours.items())

@@ -33,7 +33,7 @@ class ExportAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["account", "user"]
     ordering = ["-pk"]
     exclude = ["storage_name"]
-    exact_texts = ("account__name", "user__email")
+    exact_texts = ("account__name", "user__email__iexact")
 
 
 admin.site.unregister(Account)
@@ -76,8 +76,8 @@ def effect_of_requesting(in_use: dict[int, InUse], account: Account) -> Effect:
         return Effect("its deletion was already requested.", happens=False)
     keys, endpoints, jobs = in_use[account.pk]
     return Effect(
-        "The account is suspended. Its keys are revoked, its webhooks disabled and its jobs cancelled, which cannot "
-        f"be undone. Its data is deleted after {accounts.GRACE.days} days.",
+        "The account is suspended. Its keys are revoked, its webhooks disabled and its jobs cancelled for good. "
+        f"Its data is deleted after {accounts.GRACE.days} days.",
         shown=f"Active keys: {keys:,}. Enabled webhooks: {endpoints:,}. Unfinished jobs: {jobs:,}.",
     )
 

@@ -30,7 +30,7 @@ class DeliveryInline(ReadOnlyMixin, admin.TabularInline):
 @admin.register(Event)
 class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "client", "job_id", "state", "failure", "failures", "created_at", "next_attempt_at"]
-    list_filter = ["state", "failure"]
+    list_filter = ["state"]
     list_select_related = ["client__account"]
     exact_numbers = ("job_id",)
     exact_texts = ("name", "client__account__name")
@@ -83,6 +83,5 @@ def effect_of_resending(event: Event) -> Effect:
 @admin.register(Delivery)
 class DeliveryAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "event", "outcome", "status", "problem", "address", "duration_ms", "started_at"]
-    list_filter = ["outcome", "problem"]
     list_select_related = ["event"]
     exact_texts = ("name", "event__name")
