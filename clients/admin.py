@@ -26,6 +26,7 @@ from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
 from simservice.admin_actions import MAX_SELECTED, Effect, preview
+from simservice.admin_forms import OPENED, FreshFormMixin
 
 # The purpose of tokens in previews
 BOOKING = "booking"
@@ -173,7 +174,7 @@ class MembershipInline(ReadOnlyMixin, admin.TabularInline):
 
 
 @admin.register(Account)
-class AccountAdmin(LargeTableMixin, CreditsActions):
+class AccountAdmin(FreshFormMixin, LargeTableMixin, CreditsActions):
     list_display = ["name", "plan", "created_at", "suspended_at"]
     list_filter = ["plan", ("suspended_at", admin.EmptyFieldListFilter)]
     list_select_related = ["plan"]
@@ -218,7 +219,7 @@ class ClientAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
+class ApiKeyAdmin(FreshFormMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = [
         "__str__",
         "client",
@@ -233,7 +234,17 @@ class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["client__account", "created_by"]
     ordering = ["-pk"]
     exact_texts = ("last4", "client__account__name", "created_by__email__iexact")
-    fields = ["client", "name", "last4", "created_by", "created_at", "expires_at", "revoked_at", "last_used_at"]
+    fields = [
+        "client",
+        "name",
+        "last4",
+        "created_by",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+        "last_used_at",
+        OPENED,
+    ]
     readonly_fields = ["client", "last4", "created_by", "created_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]
 

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-from django import forms
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Count
@@ -13,9 +12,8 @@ from billing.models import MAX_PARALLEL_SLOTS, Account, Plan
 from jobs.enums import ACTIVE
 from jobs.models import Job, StoredBytes
 from simservice.admin_actions import CONFIRMED, digest_of
+from simservice.admin_forms import OPENED, OpenedForm
 
-# The field with a digest of the plan when the form was opened
-OPENED = "opened"
 OVERTAKEN = "The plan has changed since you opened the form. Check every change."
 CHANGED = "The plan has changed since this page was shown. Nothing was saved. Check the changes again."
 HELP_TEXTS = {
@@ -48,18 +46,11 @@ class Change(NamedTuple):
     new: object
 
 
-class PlanForm(forms.ModelForm):
+class PlanForm(OpenedForm):
     """The form of a plan; `PlanAdmin` adds the fields of the model."""
-
-    opened = forms.CharField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         help_texts = HELP_TEXTS
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.instance.pk:
-            self.fields[OPENED].initial = digest_of(self.initial)
 
     def changes(self) -> list[Change]:
         """Return the changes that a valid form makes to the stored plan, in the order of its fields."""
@@ -143,7 +134,7 @@ class PlanAdmin(admin.ModelAdmin):
             return None
         if confirmed is not None:
             self.message_user(request, CHANGED, messages.WARNING)
-        elif form.cleaned_data[OPENED] != digest_of(form.initial):
+        elif form.is_stale():
             self.message_user(request, OVERTAKEN, messages.WARNING)
         return self._page(request, form, changes, digest=digest)
 

@@ -1,7 +1,7 @@
 """Mixins for admin pages that are read-only or list large tables, and links to objects."""
 
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.core.paginator import Paginator
@@ -68,7 +68,7 @@ class LargeTableMixin:
 
     show_full_result_count = False
     list_per_page = 25
-    sortable_by = ()
+    sortable_by: ClassVar[Any] = ()
     exact_numbers: tuple[str, ...] = ()
     exact_texts: tuple[str, ...] = ()
 

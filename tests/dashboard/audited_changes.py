@@ -98,9 +98,12 @@ class OperatorBrowser:
         empty_forms = {f"memberships-{form}_FORMS": "0" for form in ("TOTAL", "INITIAL")}
         assert self.http.post(f"/admin/{path}/", {**empty_forms, **fields}).status_code == 302
 
+    def change_opened(self, path: str, **fields: Any) -> None:
+        self.change(path, opened=admin_actions.opened_of(self.http, f"/admin/{path}/"), **fields)
+
     def change_account(self, **fields: Any) -> None:
         current = {"name": self.account.name, "plan": self.account.plan.pk}
-        self.change(f"billing/account/{self.account.pk}/change", **current, **fields)
+        self.change_opened(f"billing/account/{self.account.pk}/change", **current, **fields)
 
     def suspend(self) -> None:
         self.change_account(suspended_at_0="2026-11-20", suspended_at_1="10:00:00")
@@ -120,10 +123,10 @@ class OperatorBrowser:
 
     def expire_key(self) -> None:
         key, _ = make_key(self.account)
-        self.change(f"clients/apikey/{key.pk}/change", expires_at_0="2030-01-02", expires_at_1="10:00:00")
+        self.change_opened(f"clients/apikey/{key.pk}/change", expires_at_0="2030-01-02", expires_at_1="10:00:00")
 
     def rename_key(self) -> None:
-        self.change(f"clients/apikey/{make_key(self.account)[0].pk}/change", name="night")
+        self.change_opened(f"clients/apikey/{make_key(self.account)[0].pk}/change", name="night")
 
     def add_member(self) -> None:
         self.change("clients/membership/add", user=make_member().user.pk, account=self.account.pk, role="viewer")

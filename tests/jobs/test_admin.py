@@ -141,7 +141,7 @@ def test_revoking_keys_is_recorded(operator: HttpClient) -> None:
 )
 def test_read_only_staff_see_no_actions(model: str, action: str, view: str, operate: str) -> None:
     job = make_running_job()
-    rows = [job, job.build, job.account, make_key(job.account)[0], make_deletion()]
+    rows: list[Any] = [job, job.build, job.account, make_key(job.account)[0], make_deletion()]
     row = next(each for each in rows if each._meta.model_name == model)
     path = f"/admin/{row._meta.app_label}/{model}/"
     offered = f'value="{action}"'

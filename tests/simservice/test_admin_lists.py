@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from itertools import chain
+from typing import Any
 
 import pytest
 from django.contrib.admin import autodiscover, site
@@ -31,7 +32,9 @@ from webhooks.models import Delivery, Event
 pytestmark = pytest.mark.django_db
 JOBS = "/admin/jobs/job/"
 autodiscover()
-LARGE = {model: admin for model, admin in site._registry.items() if isinstance(admin, LargeTableMixin)}
+LARGE: dict[type[Model], Any] = {
+    model: admin for model, admin in site._registry.items() if issubclass(type(admin), LargeTableMixin)
+}
 SEARCHED = [(model, name) for model, admin in LARGE.items() for name in (*admin.exact_numbers, *admin.exact_texts)]
 
 
