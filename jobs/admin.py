@@ -175,7 +175,7 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         description="Requeue selected jobs (take running jobs from their workers)", permissions=["operate"]
     )
     def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        skipped = "no worker was running them"
+        skipped = "they had ended or changed"
         run = partial(self.each, request, operator_actions.requeue, done="requeued", skipped=skipped)
         return preview(self, request, queryset, action="requeue", effect_of=effect_of_requeueing, run=run)
 
@@ -226,7 +226,8 @@ def effect_of_releasing(job: Job) -> Effect:
     """Return what releasing does to a job."""
     if not operator_actions.may_release(job):
         return Effect("it has ended.", happens=False)
-    return Effect("It fails with the code execution_interrupted and is not billed.")
+    stopped = f"Attempt {job.attempt} stops. " if operator_actions.may_requeue(job) else ""
+    return Effect(f"{stopped}It fails with the code execution_interrupted and is not billed.")
 
 
 class AvailabilityFilter(admin.SimpleListFilter):

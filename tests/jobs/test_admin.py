@@ -1,7 +1,7 @@
 """Admin pages and actions for jobs and builds."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -19,9 +19,10 @@ from django.utils import timezone
 
 from billing import ledger
 from billing.models import GrantReason, Hold
+from clients.audit import SYSTEM
 from clients.models import ApiKey
-from jobs import lifecycle
-from jobs.enums import Status
+from jobs import lifecycle, operator_actions
+from jobs.enums import MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run
 from privacy.models import AccountDeletion
@@ -99,6 +100,26 @@ def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> Non
     assert (after.reserved, after.available) == (0, before.available + before.reserved)
     assert Hold.objects.get(pk=waiting.pk).resolved_at is not None
     assert not Run.objects.filter(job=running, ended_at=None).exists()
+
+
+@pytest.mark.parametrize("action", [operator_actions.requeue, operator_actions.release])
+def test_an_attempt_that_was_not_confirmed_is_not_stopped(action: Callable[..., MoveResult]) -> None:
+    seen = make_running_job()
+    assert lifecycle.requeue(Job.objects.get(pk=seen.pk), reason="lost")
+    assert lifecycle.claim("another") is not None
+    assert action(seen, by=SYSTEM) is MoveResult.TAKEN
+    assert Job.objects.get(pk=seen.pk).worker == "another"
+
+
+@pytest.mark.parametrize("action", ["requeue", "release"])
+def test_another_attempt_is_shown_before_it_is_stopped(operator: HttpClient, action: str) -> None:
+    job = make_running_job()
+    preview = admin_actions.choose(operator, JOBS, action, [job.pk])
+    assert lifecycle.requeue(Job.objects.get(pk=job.pk), reason="lost")
+    assert lifecycle.claim("another") is not None
+    again = admin_actions.confirm(operator, JOBS, preview)
+    assert "Attempt 2 stops" in again.content.decode()
+    assert Job.objects.get(pk=job.pk).worker == "another"
 
 
 def test_an_action_takes_a_limited_number_of_jobs(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
