@@ -2,10 +2,13 @@
 
 from typing import Any, NamedTuple
 
+from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from billing.models import MAX_PARALLEL_SLOTS, Account, Plan
@@ -16,6 +19,7 @@ from simservice.admin_forms import OPENED, OpenedForm
 
 OVERTAKEN = "The plan has changed since you opened the form. Check every change."
 CHANGED = "The plan has changed since this page was shown. Nothing was saved. Check the changes again."
+NEEDED = "New accounts get this plan. Change the setting SIGNUP_PLAN before you rename or delete it."
 HELP_TEXTS = {
     "credits_per_second": "Credits for a second of simulator time.",
     "high_priority_fee_credits": "Credits for a job in the high lane, in addition to its time.",
@@ -51,6 +55,12 @@ class PlanForm(OpenedForm):
 
     class Meta:
         help_texts = HELP_TEXTS
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if self.initial.get("name") == settings.SIGNUP_PLAN != name:
+            raise forms.ValidationError(NEEDED)
+        return name
 
     def changes(self) -> list[Change]:
         """Return the changes that a valid form makes to the stored plan, in the order of its fields."""
@@ -170,6 +180,16 @@ class PlanAdmin(admin.ModelAdmin):
             return super().construct_change_message(request, form, formsets, add)
         changes = form.changes()
         return "; ".join(f"{change.label}: {change.old} → {change.new}" for change in changes) or "No changes."
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Delete the plan, unless new accounts get it."""
+        plan = self.get_object(request, object_id)
+        if plan is None or plan.name != settings.SIGNUP_PLAN or not self.has_delete_permission(request, plan):
+            return super().delete_view(request, object_id, extra_context)
+        self.message_user(request, NEEDED, messages.ERROR)
+        return redirect("admin:billing_plan_change", plan.pk)
 
     def has_delete_permission(self, request: HttpRequest, obj: Plan | None = None) -> bool:
         """Return whether the user can delete a plan: one without accounts."""
