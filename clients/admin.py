@@ -288,6 +288,8 @@ def effect_of_revoking(key: ApiKey) -> Effect:
 class MembershipAdmin(LargeTableMixin, admin.ModelAdmin):
     """Operators can remove the last owner of an account and add a new one."""
 
+    # Memberships are deleted one by one.
+    actions = None
     list_display = ["user", "account", "role"]
     list_filter = ["role"]
     list_select_related = ["user", "account"]
@@ -310,28 +312,16 @@ class MembershipAdmin(LargeTableMixin, admin.ModelAdmin):
         members.record(Action.MEMBER_REMOVED, obj, by=audit.operator(request))
         super().delete_model(request, obj)
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
-        with transaction.atomic():
-            for membership in queryset.select_related("user"):
-                self.delete_model(request, membership)
-
 
 admin.site.unregister(User)
 
 
 @admin.register(User)
-class AuditedUserAdmin(UserAdmin):
-    """Deleting a user ends their memberships, which is recorded in the audit logs."""
+class UndeletableUserAdmin(UserAdmin):
+    """Users without deletion: `manage.py deleteuser` also ends their memberships and deletes their exports."""
 
-    def delete_model(self, request: HttpRequest, obj: User) -> None:
-        for membership in Membership.objects.filter(user=obj):
-            members.record(Action.MEMBER_REMOVED, membership, by=audit.operator(request))
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        with transaction.atomic():
-            for user in queryset:
-                self.delete_model(request, user)
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return False
 
 
 @admin.register(Invitation)

@@ -1,6 +1,7 @@
 """Accounts and their objects in the admin."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client as HttpClient
 from django.test.utils import CaptureQueriesContext
@@ -11,7 +12,7 @@ from clients.models import ApiKey
 from jobs.models import Job
 from simservice.admin_forms import STALE
 from tests.admin_actions import opened_of
-from tests.factories import PlanFactory, make_account, make_key, make_running_job
+from tests.factories import PlanFactory, make_account, make_key, make_member, make_running_job
 
 pytestmark = pytest.mark.django_db
 NO_ROWS = {
@@ -63,3 +64,11 @@ def test_a_key_is_locked_while_its_form_is_saved(operator: HttpClient) -> None:
         for text in ("FOR NO KEY UPDATE", 'UPDATE "clients_apikey"')
     )
     assert locked < saved
+
+
+def test_users_and_members_are_not_deleted_in_bulk(operator: HttpClient) -> None:
+    member = make_member()
+    for path in ("/admin/auth/user/", "/admin/clients/membership/"):
+        assert "delete_selected" not in operator.get(path).content.decode()
+    assert operator.post(f"/admin/auth/user/{member.user.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert User.objects.filter(pk=member.user.pk).exists()

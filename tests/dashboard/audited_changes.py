@@ -144,17 +144,6 @@ class OperatorBrowser:
     def delete_member(self) -> None:
         self.change(f"clients/membership/{self.member()}/delete", post="yes")
 
-    def delete_members(self) -> None:
-        self.act("clients/membership", "delete_selected", self.member(), post="yes")
-
-    def delete_user(self) -> None:
-        user = make_member(self.account, role="viewer").user
-        self.change(f"auth/user/{user.pk}/delete", post="yes")
-
-    def delete_users(self) -> None:
-        user = make_member(self.account, role="viewer").user
-        self.act("auth/user", "delete_selected", user.pk, post="yes")
-
 
 CHANGES_BY_OPERATORS: dict[str, tuple[Action, Callable[[OperatorBrowser], None]]] = {
     "suspend": (Action.ACCOUNT_SUSPENDED, OperatorBrowser.suspend),
@@ -183,9 +172,6 @@ CHANGES_BY_OPERATORS: dict[str, tuple[Action, Callable[[OperatorBrowser], None]]
     "add member": (Action.MEMBER_JOINED, OperatorBrowser.add_member),
     "change role": (Action.MEMBER_ROLE_CHANGED, OperatorBrowser.change_role),
     "remove member": (Action.MEMBER_REMOVED, OperatorBrowser.delete_member),
-    "remove members": (Action.MEMBER_REMOVED, OperatorBrowser.delete_members),
-    "delete user": (Action.MEMBER_REMOVED, OperatorBrowser.delete_user),
-    "delete users": (Action.MEMBER_REMOVED, OperatorBrowser.delete_users),
     "cancel": (
         Action.JOB_CANCELLED,
         lambda browser: browser.act("jobs/job", "cancel", make_job(default_client(browser.account)).pk),
