@@ -12,6 +12,8 @@ from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.redelivery import Redelivery, redeliver
 
+UNCHANGED = (Redelivery.IN_FLIGHT, Redelivery.GONE)
+
 
 @admin.register(Endpoint)
 class EndpointAdmin(ReadOnlyMixin, admin.ModelAdmin):
@@ -54,10 +56,14 @@ class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
 
     def redeliver_each(self, request: HttpRequest, events: list[Event]) -> None:
         """Resend events, log them and show a message."""
-        resent = [event for event in events if self._redeliver_one(request, event) is Redelivery.SCHEDULED]
+        results = [(event, self._redeliver_one(request, event)) for event in events]
+        resent = [event for event, result in results if result is Redelivery.SCHEDULED]
         for event in resent:
             self.log_change(request, event, "Resent")
         self.message_user(request, f"{counted(len(resent), self)} queued.", messages.INFO)
+        if skipped := [str(event) for event, result in results if result in UNCHANGED]:
+            reason = "Skipped because they are being sent or were deleted"
+            self.message_user(request, f"{reason}: {', '.join(skipped)}.", messages.WARNING)
 
     def _redeliver_one(self, request: HttpRequest, event: Event) -> Redelivery | None:
         """Resend an event. Return None, with a message to the operator, if its endpoint is not enabled."""
