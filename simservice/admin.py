@@ -85,7 +85,7 @@ class LargeTableMixin:
             context = {
                 **admin.admin_site.each_context(request),
                 "opts": admin.opts,
-                "title": admin.opts.verbose_name_plural.capitalize(),
+                "title": str(admin.opts.verbose_name_plural).capitalize(),
             }
             return TemplateResponse(request, "admin/list_timeout.html", context)
 
@@ -128,5 +128,5 @@ def _condition(model: type[Model], name: str, term: str) -> Q:
     related = None if column == "pk" else model._meta.get_field(column).related_model  # noqa: SLF001
     if related is None:
         return Q(**{name: term})
-    found = related._default_manager.filter(**{rest: term}).order_by()  # type: ignore[union-attr]  # noqa: SLF001
+    found = related._default_manager.filter(**{rest: term}).order_by()  # noqa: SLF001
     return Q(**{f"{column}__in": list(found.values_list("pk", flat=True)[:MAX_RELATED])})

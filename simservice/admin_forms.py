@@ -1,6 +1,6 @@
 """Forms of the admin that notice changes by others."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.db import connection, models
@@ -13,7 +13,7 @@ OPENED = "opened"
 STALE = "Someone else has changed this since you opened the form. Open the page again and repeat your changes."
 
 
-class OpenedForm(forms.ModelForm):
+class OpenedForm(forms.ModelForm):  # type: ignore[type-arg]
     """A form that knows whether its object has changed since it was opened."""
 
     opened = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -40,7 +40,7 @@ class FreshForm(OpenedForm):
 class FreshFormMixin:
     """Admin pages that refuse a stale form. The object stays locked from the comparison to the change."""
 
-    form = FreshForm
+    form: ClassVar[Any] = FreshForm
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
