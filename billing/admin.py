@@ -12,7 +12,6 @@ from simservice.admin import LargeTableMixin, ReadOnlyMixin
 @admin.register(Grant)
 class GrantAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["id", "account", "reason", "note", "remaining", "original", "created_at", "expires_at"]
-    list_filter = ["reason"]
     list_select_related = ["account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)
@@ -21,16 +20,13 @@ class GrantAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
 @admin.register(Hold)
 class HoldAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["job_id", "account", "credits", "spent", "created_at", "resolved_at"]
-    list_filter = [("resolved_at", admin.EmptyFieldListFilter)]
     list_select_related = ["account"]
     exact_numbers = ("pk",)
-    exact_texts = ("account__name",)
 
 
 @admin.register(Entry)
 class EntryAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["id", "at", "account", "credits", "source", "target", "grant", "job_id", "reason"]
-    list_filter = ["source", "target"]
     list_select_related = ["account", "grant"]
     exact_numbers = ("job_id",)
     exact_texts = ("account__name",)

@@ -61,6 +61,9 @@ POSITIVE_LIMITS = (
     "submissions_per_minute",
     "submission_bytes_per_minute",
     "reads_per_minute",
+    # Zero would refuse every submission; an account is suspended instead.
+    "max_active_jobs",
+    "max_stored_bytes",
 )
 
 
@@ -126,7 +129,7 @@ class Plan(models.Model):
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         """Yield the names of fields, each with what is wrong with its value."""
-        yield from ((name, "Enter a number above 0.") for name in POSITIVE_LIMITS if getattr(self, name) < 1)
+        yield from ((name, "Enter a number above 0.") for name in POSITIVE_LIMITS if getattr(self, name) == 0)
         if 0 < self.max_credits_per_job < self.credits_per_second:
             yield "max_credits_per_job", "This does not pay for a second: enter at least the credits per second."
         if self.default_queue_seconds > self.max_queue_seconds:

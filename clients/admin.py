@@ -26,6 +26,7 @@ from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
 from simservice.admin_actions import MAX_SELECTED, Effect, preview
+from simservice.admin_forms import OPENED, FreshFormMixin
 
 # The purpose of tokens in previews
 BOOKING = "booking"
@@ -159,8 +160,8 @@ def effect_of_booking(amount: int, available: dict[int, int], account: Account) 
     """Return what a grant or a correction does to an account, given the available credits by account."""
     before = available.get(account.pk, 0)
     if before + amount < 0:
-        return Effect(f"only {before:,} credits are available.", happens=False)
-    return Effect(f"{amount:+,} credits: {before:,} → {before + amount:,} available.")
+        return Effect("the account has too few credits.", happens=False, shown=f"Available: {before:,}.")
+    return Effect(f"{amount:+,} credits.", shown=f"Available: {before:,} → {before + amount:,}.")
 
 
 class MembershipInline(ReadOnlyMixin, admin.TabularInline):
@@ -173,7 +174,7 @@ class MembershipInline(ReadOnlyMixin, admin.TabularInline):
 
 
 @admin.register(Account)
-class AccountAdmin(LargeTableMixin, CreditsActions):
+class AccountAdmin(FreshFormMixin, LargeTableMixin, CreditsActions):
     list_display = ["name", "plan", "created_at", "suspended_at"]
     list_filter = ["plan", ("suspended_at", admin.EmptyFieldListFilter)]
     list_select_related = ["plan"]
@@ -214,11 +215,11 @@ class ClientAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_filter = ["is_default"]
     list_select_related = ["account"]
     ordering = ["-pk"]
-    exact_texts = ("account__name", "name")
+    exact_texts = ("account__name",)
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
+class ApiKeyAdmin(FreshFormMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = [
         "__str__",
         "client",
@@ -232,9 +233,18 @@ class ApiKeyAdmin(LargeTableMixin, admin.ModelAdmin):
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("expires_at", admin.EmptyFieldListFilter)]
     list_select_related = ["client__account", "created_by"]
     ordering = ["-pk"]
-    exact_texts = ("last4", "client__account__name", "created_by__email")
-    exact_numbers = ("last4",)
-    fields = ["client", "name", "last4", "created_by", "created_at", "expires_at", "revoked_at", "last_used_at"]
+    exact_texts = ("last4", "client__account__name", "created_by__email__iexact")
+    fields = [
+        "client",
+        "name",
+        "last4",
+        "created_by",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+        "last_used_at",
+        OPENED,
+    ]
     readonly_fields = ["client", "last4", "created_by", "created_at", "revoked_at", "last_used_at"]
     actions = ["revoke"]
 
@@ -278,12 +288,14 @@ def effect_of_revoking(key: ApiKey) -> Effect:
 class MembershipAdmin(LargeTableMixin, admin.ModelAdmin):
     """Operators can remove the last owner of an account and add a new one."""
 
+    # Memberships are deleted one by one.
+    actions = None
     list_display = ["user", "account", "role"]
     list_filter = ["role"]
     list_select_related = ["user", "account"]
     ordering = ["-pk"]
     raw_id_fields = ["user", "account"]
-    exact_texts = ("account__name", "user__email", "user__username")
+    exact_texts = ("account__name", "user__email__iexact", "user__username__iexact")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return ["user", "account"] if obj else []
@@ -300,28 +312,16 @@ class MembershipAdmin(LargeTableMixin, admin.ModelAdmin):
         members.record(Action.MEMBER_REMOVED, obj, by=audit.operator(request))
         super().delete_model(request, obj)
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
-        with transaction.atomic():
-            for membership in queryset.select_related("user"):
-                self.delete_model(request, membership)
-
 
 admin.site.unregister(User)
 
 
 @admin.register(User)
-class AuditedUserAdmin(UserAdmin):
-    """Deleting a user ends their memberships, which is recorded in the audit logs."""
+class UndeletableUserAdmin(UserAdmin):
+    """Users without deletion: `manage.py deleteuser` also ends their memberships and deletes their exports."""
 
-    def delete_model(self, request: HttpRequest, obj: User) -> None:
-        for membership in Membership.objects.filter(user=obj):
-            members.record(Action.MEMBER_REMOVED, membership, by=audit.operator(request))
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        with transaction.atomic():
-            for user in queryset:
-                self.delete_model(request, user)
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return False
 
 
 @admin.register(Invitation)
@@ -330,14 +330,12 @@ class InvitationAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["account", "invited_by"]
     ordering = ["-pk"]
     exclude = ["sha256"]
-    exact_texts = ("account__name", "email")
+    exact_texts = ("account__name",)
 
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_display = ["at", "account", "action", "target", "actor", "address", "details"]
-    list_filter = ["action"]
     list_select_related = ["account"]
     ordering = ["-pk"]
-    exact_numbers = ("user_id", "target_id")
-    exact_texts = ("account__name", "actor")
+    exact_texts = ("account__name",)

@@ -209,6 +209,8 @@ class AuditEvent(models.Model):
         ACCOUNT_DELETION_REQUESTED = "account.deletion_requested"
         # The deletion of the account was undone in its grace period.
         ACCOUNT_DELETION_UNDONE = "account.deletion_undone"
+        # An operator ended the grace period of the account's deletion.
+        ACCOUNT_GRACE_PERIOD_ENDED = "account.grace_period_ended"
         # An operator granted credits (credits, reason).
         CREDITS_GRANTED = "credits.granted"
         # An operator added or removed credits (credits, reason).

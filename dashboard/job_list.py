@@ -6,7 +6,6 @@ the newest `SEARCHED_JOBS` jobs that match the other filters. No query may take 
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +13,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db import OperationalError, connection, transaction
 from django.db.models import Count, F, Min, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
@@ -30,6 +28,7 @@ from jobs.enums import ACTIVE, TERMINAL, PublicStatus
 from jobs.labels import STATUSES
 from jobs.models import Build, Job
 from jobs.usage import midnight
+from simservice.database import StatementTimeout, statement_timeout
 from simservice.ids import first_id_of, moment_of
 
 ANY = ("", "Any")
@@ -105,10 +104,6 @@ class Listing:
     searched_back_to: datetime | None = None
 
 
-class SearchTimeout(Exception):
-    """A query of the list took too long."""
-
-
 @account_page()
 def jobs(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List the account's jobs, newest first."""
@@ -116,25 +111,11 @@ def jobs(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     context: dict[str, Any] = {"section": "jobs", "form": form, "since": retention.window_start(access.account)}
     if form.is_valid():
         try:
-            with _statement_timeout(STATEMENT_TIMEOUT_MS):
+            with statement_timeout(STATEMENT_TIMEOUT_MS):
                 context["listing"] = _load_listing(request, access.account, form.cleaned_data)
-        except SearchTimeout:
+        except StatementTimeout:
             context["timed_out"] = True
     return render(request, "dashboard/jobs.html", context)
-
-
-@contextmanager
-def _statement_timeout(milliseconds: int) -> Iterator[None]:
-    """Limit the time of each SQL statement in the block. Raises SearchTimeout."""
-    try:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(milliseconds)])
-            yield
-    except OperationalError as error:
-        if "statement timeout" not in str(error):
-            raise
-        raise SearchTimeout from None
 
 
 def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> Listing:

@@ -15,7 +15,7 @@ from clients.audit import Actor
 from jobs import cancellation, lifecycle, operator_actions, queries, story
 from jobs import plan_admin as plan_admin
 from jobs.builds import registry
-from jobs.enums import WAITING, ErrorCode
+from jobs.enums import ACTIVE, WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Build, Job
 from jobs.queueing import announcements
@@ -72,6 +72,9 @@ OUTCOME_FIELDS = (
 )
 
 
+OTHER_FILTERS = {"status__exact", "priority__exact", "channel__exact", "error_code"}
+
+
 class ErrorCodeFilter(admin.SimpleListFilter):
     title = "error code"
     parameter_name = "error_code"
@@ -106,11 +109,23 @@ class AttentionFilter(admin.SimpleListFilter):
 
 
 class SubmittedFilter(admin.SimpleListFilter):
-    """Filters by id: ids are ordered by time and indexed."""
+    """Filters by id: ids are ordered by time and indexed.
+
+    Other filters select the past seven days, because rare values would otherwise be searched in all jobs.
+    Unfinished jobs and those of an account have indexes of their own.
+    """
 
     title = "submitted"
     parameter_name = "submitted"
     hours = {"1": "Past hour", "24": "Past day", "168": "Past 7 days"}
+
+    def __init__(self, request: HttpRequest, *args: Any) -> None:
+        super().__init__(request, *args)
+        is_indexed = request.GET.get("q") or request.GET.get("status__exact") in ACTIVE
+        self.default = "168" if request.GET.keys() & OTHER_FILTERS and not is_indexed else None
+
+    def value(self) -> str | None:
+        return super().value() or self.default
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return list(self.hours.items())
@@ -183,7 +198,7 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         description="Requeue selected jobs (take running jobs from their workers)", permissions=["operate"]
     )
     def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
-        skipped = "no worker was running them"
+        skipped = "they had ended or changed"
         run = partial(self.each, request, operator_actions.requeue, done="requeued", skipped=skipped)
         return preview(self, request, queryset, action="requeue", effect_of=effect_of_requeueing, run=run)
 
@@ -234,7 +249,8 @@ def effect_of_releasing(job: Job) -> Effect:
     """Return what releasing does to a job."""
     if not operator_actions.may_release(job):
         return Effect("it has ended.", happens=False)
-    return Effect("It fails with the code execution_interrupted and is not billed.")
+    stopped = f"Attempt {job.attempt} stops. " if operator_actions.may_requeue(job) else ""
+    return Effect(f"{stopped}It fails with the code execution_interrupted and is not billed.")
 
 
 class AvailabilityFilter(admin.SimpleListFilter):

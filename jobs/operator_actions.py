@@ -31,12 +31,14 @@ def may_release(job: Job) -> bool:
 
 
 def requeue(job: Job, *, by: Actor) -> MoveResult:
-    """Return a claimed job to its place in the queue. GUARD_FAILED if no worker has it.
+    """Return a claimed job to its place in the queue. GUARD_FAILED if no worker has it, TAKEN in another attempt.
 
     Its worker notices at the next renewal of the lease and stops the simulator. If cancellation was requested, the
     job is cancelled instead.
     """
     current = Job.objects.get(pk=job.pk)
+    if current.attempt != job.attempt:
+        return MoveResult.TAKEN
     if not may_requeue(current):
         return MoveResult.GUARD_FAILED
     with transaction.atomic():
@@ -47,8 +49,13 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
 
 
 def release(job: Job, *, by: Actor) -> MoveResult:
-    """End an unfinished job as interrupted, and release its reserved credits. GUARD_FAILED if it has ended."""
+    """End an unfinished job as interrupted, and release its reserved credits.
+
+    GUARD_FAILED if it has ended, TAKEN in another attempt.
+    """
     current = Job.objects.get(pk=job.pk)
+    if current.attempt != job.attempt:
+        return MoveResult.TAKEN
     if not may_release(current):
         return MoveResult.GUARD_FAILED
     # Read Redis before the transaction, so that a slow Redis does not prolong it.

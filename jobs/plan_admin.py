@@ -3,21 +3,23 @@
 from typing import Any, NamedTuple
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from billing.models import MAX_PARALLEL_SLOTS, Account, Plan
 from jobs.enums import ACTIVE
 from jobs.models import Job, StoredBytes
 from simservice.admin_actions import CONFIRMED, digest_of
+from simservice.admin_forms import OPENED, OpenedForm
 
-# The field with a digest of the plan when the form was opened
-OPENED = "opened"
 OVERTAKEN = "The plan has changed since you opened the form. Check every change."
 CHANGED = "The plan has changed since this page was shown. Nothing was saved. Check the changes again."
+NEEDED = "New accounts get this plan. Change the setting SIGNUP_PLAN before you rename or delete it."
 HELP_TEXTS = {
     "credits_per_second": "Credits per second of simulator time.",
     "high_priority_fee_credits": "Credits for a job in the high lane, in addition to its time.",
@@ -48,18 +50,17 @@ class Change(NamedTuple):
     new: object
 
 
-class PlanForm(forms.ModelForm):
+class PlanForm(OpenedForm):
     """The form of a plan; `PlanAdmin` adds the fields of the model."""
-
-    opened = forms.CharField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         help_texts = HELP_TEXTS
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.instance.pk:
-            self.fields[OPENED].initial = digest_of(self.initial)
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        if self.initial.get("name") == settings.SIGNUP_PLAN != name:
+            raise forms.ValidationError(NEEDED)
+        return name
 
     def changes(self) -> list[Change]:
         """Return the changes that a valid form makes to the stored plan, in the order of its fields."""
@@ -122,7 +123,7 @@ class PlanAdmin(admin.ModelAdmin):
         """Show the form or, once it is valid, its changes; save them when the user confirms exactly those."""
         with transaction.atomic():
             plan = self.get_object(request, object_id)
-            if request.method == "POST" and plan is not None:
+            if request.method == "POST" and plan is not None and self.has_change_permission(request, plan):
                 # Locked, so that no other form is saved between the comparison and the change
                 locked = Plan.objects.select_for_update().get(pk=plan.pk)
                 if page := self.preview(request, locked):
@@ -143,7 +144,7 @@ class PlanAdmin(admin.ModelAdmin):
             return None
         if confirmed is not None:
             self.message_user(request, CHANGED, messages.WARNING)
-        elif form.cleaned_data[OPENED] != digest_of(form.initial):
+        elif form.is_stale():
             self.message_user(request, OVERTAKEN, messages.WARNING)
         return self._page(request, form, changes, digest=digest)
 
@@ -179,6 +180,16 @@ class PlanAdmin(admin.ModelAdmin):
             return super().construct_change_message(request, form, formsets, add)
         changes = form.changes()
         return "; ".join(f"{change.label}: {change.old} → {change.new}" for change in changes) or "No changes."
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Delete the plan, unless new accounts get it."""
+        plan = self.get_object(request, object_id)
+        if plan is None or plan.name != settings.SIGNUP_PLAN or not self.has_delete_permission(request, plan):
+            return super().delete_view(request, object_id, extra_context)
+        self.message_user(request, NEEDED, messages.ERROR)
+        return redirect("admin:billing_plan_change", plan.pk)
 
     def has_delete_permission(self, request: HttpRequest, obj: Plan | None = None) -> bool:
         """Return whether the user can delete a plan: one without accounts."""

@@ -8,11 +8,12 @@ import logging
 import secrets
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -38,6 +39,28 @@ BATCH = 200
 ROUND_SECONDS = 45.0
 # Allows the trigger of the audit log to delete events until the transaction ends.
 ALLOW_DELETION = "SET LOCAL simservice.removes_account = 'on'"
+
+
+class InUse(NamedTuple):
+    """The numbers of active keys, enabled webhooks and unfinished jobs of an account."""
+
+    keys: int
+    endpoints: int
+    jobs: int
+
+
+def in_use(chosen: Iterable[Account]) -> dict[int, InUse]:
+    """Return what the deletion of accounts would end, by account. Three queries."""
+    ids = [account.pk for account in chosen]
+    keys_of = _counts(ApiKey.objects.filter(keys.is_active(), client__account__in=ids), "client__account")
+    endpoints_of = _counts(Endpoint.objects.filter(disabled_at=None, client__account__in=ids), "client__account")
+    jobs_of = _counts(Job.objects.filter(status__in=ACTIVE, account__in=ids), "account")
+    return {pk: InUse(keys_of.get(pk, 0), endpoints_of.get(pk, 0), jobs_of.get(pk, 0)) for pk in ids}
+
+
+def _counts(rows: QuerySet[Any], name: str) -> dict[int, int]:
+    """Return the number of rows by the account that a field names."""
+    return dict(rows.order_by().values_list(name).annotate(Count("pk")))
 
 
 def request(account: Account, *, by: Actor) -> AccountDeletion:
@@ -80,9 +103,14 @@ def undo(account: Account, *, by: Actor) -> bool:
     return True
 
 
-def finish_now(account: Account) -> None:
-    """End the grace period of a requested deletion; a task then removes the data."""
-    AccountDeletion.objects.filter(pk=account.pk, due_at__gt=Now()).update(due_at=Now())
+def finish_now(account: Account, *, by: Actor) -> bool:
+    """End the grace period of a requested deletion; a task then removes the data. Return False if there is none."""
+    with transaction.atomic():
+        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        if not AccountDeletion.objects.filter(pk=account.pk, due_at__gt=Now()).update(due_at=Now()):
+            return False
+        audit.record(account.pk, Action.ACCOUNT_GRACE_PERIOD_ENDED, by=by)
+    return True
 
 
 def of(account: Account) -> AccountDeletion | None:

@@ -1,18 +1,20 @@
-"""Admin pages of exports and of deletions of accounts."""
+"""Admin pages of exports and of deletions of accounts, and the action that requests a deletion."""
 
 from functools import partial
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 
+from billing.models import Account
 from clients import audit
+from clients.admin import AccountAdmin
 from privacy import accounts
+from privacy.accounts import InUse
 from privacy.errors import DeletionStarted
 from privacy.models import AccountDeletion, Export
 from simservice.admin import LargeTableMixin, ReadOnlyMixin
-from simservice.admin_actions import Effect, preview
+from simservice.admin_actions import MAX_SELECTED, Effect, preview
 
 
 @admin.register(Export)
@@ -31,56 +33,108 @@ class ExportAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["account", "user"]
     ordering = ["-pk"]
     exclude = ["storage_name"]
-    exact_texts = ("account__name", "user__email")
+    exact_texts = ("account__name", "user__email__iexact")
+
+
+admin.site.unregister(Account)
+
+
+@admin.register(Account)
+class DeletableAccountAdmin(AccountAdmin):
+    """The pages of accounts with an action that requests their deletion."""
+
+    actions = [*AccountAdmin.actions, "request_deletion"]
+
+    def has_request_deletion_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may request the deletion of accounts, and undo it."""
+        return request.user.has_perm("privacy.add_accountdeletion")
+
+    @admin.action(description="Request deletion of selected accounts", permissions=["request_deletion"])
+    def request_deletion(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        in_use = accounts.in_use(queryset[: MAX_SELECTED + 1])
+        return preview(
+            self,
+            request,
+            queryset.select_related("deletion"),
+            action="request_deletion",
+            effect_of=partial(effect_of_requesting, in_use),
+            run=partial(self.request_each, request),
+        )
+
+    def request_each(self, request: HttpRequest, chosen: list[Account]) -> None:
+        """Request the deletion of accounts, log it and show a message for each."""
+        for account in chosen:
+            deletion = accounts.request(account, by=audit.operator(request))
+            self.log_change(request, account, "Deletion requested")
+            until = f"{deletion.due_at:%Y-%m-%d %H:%M} UTC"
+            self.message_user(request, f"{account}: the data is deleted on {until}. You can undo this until then.")
+
+
+def effect_of_requesting(in_use: dict[int, InUse], account: Account) -> Effect:
+    """Return what requesting the deletion of an account does, given what the accounts use."""
+    if hasattr(account, "deletion"):
+        return Effect("its deletion was already requested.", happens=False)
+    keys, endpoints, jobs = in_use[account.pk]
+    return Effect(
+        "The account is suspended. Its keys are revoked, its webhooks disabled and its jobs cancelled for good. "
+        f"Its data is deleted after {accounts.GRACE.days} days.",
+        shown=f"Active keys: {keys:,}. Enabled webhooks: {endpoints:,}. Unfinished jobs: {jobs:,}.",
+    )
 
 
 @admin.register(AccountDeletion)
-class AccountDeletionAdmin(LargeTableMixin, admin.ModelAdmin):
-    """Operators add a deletion to request it, and select it to undo it or to end its grace period."""
+class AccountDeletionAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
+    """Deletions, with actions that undo them or end their grace period."""
 
     list_display = ["account", "requested_at", "requested_by", "due_at", "completed_at"]
     list_filter = [("completed_at", admin.EmptyFieldListFilter)]
     list_select_related = ["account"]
     ordering = ["-requested_at"]
-    fields = ["account"]
-    raw_id_fields = ["account"]
     exact_texts = ("account__name",)
     actions = ["undo", "finish_now"]
 
-    def save_model(self, request: HttpRequest, obj: AccountDeletion, form: ModelForm, change: bool) -> None:  # noqa: FBT001
-        accounts.request(obj.account, by=audit.operator(request))
+    def has_undo_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may undo deletions, and request them."""
+        return request.user.has_perm("privacy.add_accountdeletion")
 
-    def has_change_permission(self, request: HttpRequest, obj: AccountDeletion | None = None) -> bool:
-        return obj is None and super().has_change_permission(request)
+    def has_finish_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may end grace periods."""
+        return request.user.has_perm("privacy.end_grace_period")
 
-    def has_delete_permission(self, request: HttpRequest, obj: AccountDeletion | None = None) -> bool:
-        return False
-
-    @admin.action(description="Undo selected deletions", permissions=["add"])
+    @admin.action(description="Undo selected deletions", permissions=["undo"])
     def undo(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> HttpResponse | None:
         run = partial(self.undo_each, request)
         return preview(self, request, queryset, action="undo", effect_of=effect_of_undoing, run=run)
 
     def undo_each(self, request: HttpRequest, deletions: list[AccountDeletion]) -> None:
-        """Undo deletions and show a message for each."""
+        """Undo deletions, log them and show a message for each."""
         for deletion in deletions:
             try:
-                accounts.undo(deletion.account, by=audit.operator(request))
+                undone = accounts.undo(deletion.account, by=audit.operator(request))
             except DeletionStarted:
                 self.message_user(request, f"{deletion.account}: the grace period has ended.", messages.ERROR)
-            else:
-                self.message_user(request, f"{deletion.account}: the deletion was undone.")
+                continue
+            self._report(request, deletion, done=undone, result="the deletion was undone.")
 
-    @admin.action(description="End the grace period of selected deletions now", permissions=["add"])
+    @admin.action(description="End the grace period of selected deletions now", permissions=["finish"])
     def finish_now(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> HttpResponse | None:
         run = partial(self.finish_each, request)
         return preview(self, request, queryset, action="finish_now", effect_of=effect_of_finishing, run=run)
 
     def finish_each(self, request: HttpRequest, deletions: list[AccountDeletion]) -> None:
-        """End the grace periods of deletions and show a message for each."""
+        """End the grace periods of deletions, log them and show a message for each."""
         for deletion in deletions:
-            accounts.finish_now(deletion.account)
-            self.message_user(request, f"{deletion.account}: the data is being deleted.")
+            done = accounts.finish_now(deletion.account, by=audit.operator(request))
+            self._report(request, deletion, done=done, result="the grace period was ended.")
+
+    def _report(self, request: HttpRequest, deletion: AccountDeletion, *, done: bool, result: str) -> None:
+        """Log what was done to a deletion and show it, or that the deletion was undone or finished before."""
+        if done:
+            self.log_change(request, deletion.account, result.capitalize())
+            self.message_user(request, f"{deletion.account}: {result}")
+        else:
+            message = f"{deletion.account}: nothing was done, because someone else undid or finished the deletion."
+            self.message_user(request, message, messages.WARNING)
 
 
 def effect_of_undoing(deletion: AccountDeletion) -> Effect:

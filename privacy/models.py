@@ -71,6 +71,7 @@ class AccountDeletion(models.Model):
         indexes = [
             models.Index(fields=["due_at"], condition=Q(completed_at=None), name="account_deletion_open"),
         ]
+        permissions = [("end_grace_period", "Can end the grace period of account deletions")]
 
     def __str__(self) -> str:
         return f"deletion of account {self.account}"

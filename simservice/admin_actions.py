@@ -20,10 +20,14 @@ CHANGED = "The objects have changed since this page was shown. Nothing was done.
 
 
 class Effect(NamedTuple):
-    """What an action would do to an object or, if nothing happens, why."""
+    """What an action would do to an object or, if nothing happens, why.
+
+    `shown` are figures that may change until the user confirms the effect.
+    """
 
     text: str
     happens: bool = True
+    shown: str = ""
 
 
 def preview(
@@ -47,7 +51,8 @@ def preview(
         model_admin.message_user(request, message, messages.ERROR)
         return None
     effects = [(row, effect_of(row)) for row in rows]
-    digest, confirmed = digest_of([(row.pk, effect) for row, effect in effects]), request.POST.get(CONFIRMED)
+    digest = digest_of([(row.pk, effect.text, effect.happens) for row, effect in effects])
+    confirmed = request.POST.get(CONFIRMED)
     if confirmed == digest:
         run([row for row, effect in effects if effect.happens])
         return None

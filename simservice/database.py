@@ -13,6 +13,10 @@ WORKER_STATEMENT_SECONDS = 30
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 
 
+class StatementTimeout(Exception):
+    """A statement took longer than `statement_timeout` allows."""
+
+
 @contextmanager
 def snapshot() -> Iterator[None]:
     """Make all queries of the block see the same state of the database, and allow no writes.
@@ -25,6 +29,20 @@ def snapshot() -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
+
+
+@contextmanager
+def statement_timeout(milliseconds: int) -> Iterator[None]:
+    """Limit the time of each SQL statement in the block, which is a transaction. Raises StatementTimeout."""
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(milliseconds)])
+            yield
+    except OperationalError as error:
+        if "statement timeout" not in str(error):
+            raise
+        raise StatementTimeout from None
 
 
 def is_pooled(wrapper: Any) -> bool:

@@ -30,3 +30,8 @@ def act(browser: Browser, page: str, action: str, ids: Iterable[object], **field
     if response.status_code == 200:
         response = confirm(browser, page, response)
     return [str(message) for message in get_messages(response.wsgi_request)]
+
+
+def opened_of(browser: Browser, page: str) -> str:
+    """Open the form of an object, and return the field that says when it was opened."""
+    return str(browser.get(page).context["adminform"].form["opened"].value())

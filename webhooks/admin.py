@@ -12,6 +12,8 @@ from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.redelivery import Redelivery, redeliver
 
+UNCHANGED = (Redelivery.IN_FLIGHT, Redelivery.GONE)
+
 
 @admin.register(Endpoint)
 class EndpointAdmin(ReadOnlyMixin, admin.ModelAdmin):
@@ -30,7 +32,7 @@ class DeliveryInline(ReadOnlyMixin, admin.TabularInline):
 @admin.register(Event)
 class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "client", "job_id", "state", "failure", "failures", "created_at", "next_attempt_at"]
-    list_filter = ["state", "failure"]
+    list_filter = ["state"]
     list_select_related = ["client__account"]
     exact_numbers = ("job_id",)
     exact_texts = ("name", "client__account__name")
@@ -54,10 +56,14 @@ class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
 
     def redeliver_each(self, request: HttpRequest, events: list[Event]) -> None:
         """Resend events, log them and show a message."""
-        resent = [event for event in events if self._redeliver_one(request, event) is Redelivery.SCHEDULED]
+        results = [(event, self._redeliver_one(request, event)) for event in events]
+        resent = [event for event, result in results if result is Redelivery.SCHEDULED]
         for event in resent:
             self.log_change(request, event, "Resent")
         self.message_user(request, f"{counted(len(resent), self)} queued.", messages.INFO)
+        if skipped := [str(event) for event, result in results if result in UNCHANGED]:
+            reason = "Skipped because they are being sent or were deleted"
+            self.message_user(request, f"{reason}: {', '.join(skipped)}.", messages.WARNING)
 
     def _redeliver_one(self, request: HttpRequest, event: Event) -> Redelivery | None:
         """Resend an event. Return None, with a message to the operator, if its endpoint is not enabled."""
@@ -83,6 +89,5 @@ def effect_of_resending(event: Event) -> Effect:
 @admin.register(Delivery)
 class DeliveryAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "event", "outcome", "status", "problem", "address", "duration_ms", "started_at"]
-    list_filter = ["outcome", "problem"]
     list_select_related = ["event"]
     exact_texts = ("name", "event__name")

@@ -1,7 +1,7 @@
 """Search of the admin for an object by any of its identifiers."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -12,14 +12,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from billing.models import Account, Entry, Grant
+from billing.models import Account, Entry, Grant, Hold, Plan
 from clients import keys
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs.models import Artifact, Build, Job, Run
-from privacy.models import Export
+from privacy.models import AccountDeletion, Export
 from simservice.admin import admin_url, may_view
 from simservice.ids import TOKEN_CHARACTERS
-from webhooks.models import Delivery, Event
+from webhooks.models import Delivery, Endpoint, Event
 
 MAX_CHARACTERS = 254
 # Objects of one kind
@@ -61,6 +61,9 @@ NUMBERED = (
     Event,
     Delivery,
     AuditEvent,
+    Plan,
+    Endpoint,
+    AccountDeletion,
     User,
     Membership,
     Invitation,
@@ -80,27 +83,48 @@ LOOKUPS = (
     Lookup(keys.FORMAT.pattern, ApiKey, lambda term: {"sha256": keys.digest_of(term)}),
     Lookup(r"(sk_…)?[0-9A-Za-z]{4}", ApiKey, lambda term: {"last4": term[-4:]}),
     Lookup(rf"(?!{keys.PREFIX})[A-Za-z0-9_-]{{1,64}}", Account, by("name")),
+    Lookup(rf"(?!{keys.PREFIX})[\w .+-]{{1,64}}", Plan, by("name")),
     # Text that begins like a key is not sent to the database.
     Lookup(rf"(?!{keys.PREFIX})[\w.@+-]{{1,150}}", User, by("username__iexact")),
     Lookup(r"[\w.+-]{1,64}@[\w.-]{1,189}", User, by("email__iexact")),
 )
 
 
-def matches_of(term: str, *, request: HttpRequest) -> list[Match]:
-    """Return the objects with an identifier that the user may view. At most one query for each lookup."""
-    found = [
-        match for lookup in LOOKUPS if re.fullmatch(lookup.pattern, term) for match in _run(lookup, term, request)
-    ]
-    return list(dict.fromkeys(found))
+# A hold has the number of its job, which leads to it as long as it exists.
+HOLD = Lookup(NUMBER, Hold, by("pk"))
+
+
+def matches_of(term: str, *, request: HttpRequest) -> tuple[list[Match], bool]:
+    """Return the objects with an identifier that the user may view, and whether there are more of a kind.
+
+    At most one query for each lookup, which finds the newest objects first.
+    """
+    found, has_more = _find(LOOKUPS, term, request)
+    return (found, has_more) if found else _find((HOLD,), term, request)
+
+
+def _find(lookups: Iterable[Lookup], term: str, request: HttpRequest) -> tuple[list[Match], bool]:
+    """Return the objects that lookups find, each once, and whether a lookup finds more."""
+    by_lookup = [list(_run(lookup, term, request)) for lookup in lookups if re.fullmatch(lookup.pattern, term)]
+    shown = (match for matches in by_lookup for match in matches[:MAX_MATCHES])
+    return list(dict.fromkeys(shown)), any(len(matches) > MAX_MATCHES for matches in by_lookup)
 
 
 def _run(lookup: Lookup, term: str, request: HttpRequest) -> Iterator[Match]:
     """Yield the objects that a lookup finds. Objects of other models than it shows are named with their own."""
     if not may_view(admin.site, request, lookup.model):
         return
-    for found in lookup.model._default_manager.filter(**lookup.condition(term))[:MAX_MATCHES]:  # noqa: SLF001
+    rows = lookup.model._default_manager.filter(**lookup.condition(term)).order_by("-pk")  # noqa: SLF001
+    if lookup.model is ApiKey:
+        rows = rows.select_related("client__account")
+    for found in rows[: MAX_MATCHES + 1]:
         if url := admin_url(admin.site, request, lookup.shown(found)):
-            yield Match(str(found._meta.verbose_name), str(found), url)  # noqa: SLF001
+            yield Match(str(found._meta.verbose_name), _name_of(found), url)  # noqa: SLF001
+
+
+def _name_of(found: Model) -> str:
+    """Return the name of an object; for a key, with its client, because the ends of keys are not unique."""
+    return f"{found} of {found.client}" if isinstance(found, ApiKey) else str(found)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -110,13 +134,14 @@ def search(request: HttpRequest) -> HttpResponse:
     The term is in the body of the request, because that is not logged: operators paste API keys and links' tokens.
     """
     term = request.POST.get("q", "").strip()[:MAX_CHARACTERS]
-    found = matches_of(term, request=request) if term else []
+    found, has_more = matches_of(term, request=request) if term else ([], False)
     if len(found) == 1:
         return redirect(found[0].url)
     context = {
         **admin.site.each_context(request),
         "title": "Search",
         "found": found,
+        "most": has_more and MAX_MATCHES,
         "was_searched": bool(term),
         "hint": REQUEST_ID_HINT if REQUEST_ID.fullmatch(term) else "",
     }

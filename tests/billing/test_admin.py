@@ -9,6 +9,7 @@ from django.test import Client as HttpClient
 
 from billing import ledger
 from billing.models import Account, Entry, GrantReason
+from simservice.admin_forms import STALE
 from tests import admin_actions
 from tests.billing.ledger_state import state
 from tests.factories import make_account
@@ -51,7 +52,7 @@ def messages_of(response: Any) -> str:
         ("grant_credits", {"credits": 1.5, "reason": "grant_beta", "note": "x"}, "whole number of credits"),
         ("grant_credits", {"credits": 5, "reason": "grant_beta", "note": "x" * 201}, "at most 200"),
         ("grant_credits", {"reason": "grant_beta", "note": "x"}, "whole number of credits"),
-        ("correct_credits", {"credits": -101, "note": "x"}, "only 100 credits"),
+        ("correct_credits", {"credits": -101, "note": "x"}, "too few credits"),
         ("correct_credits", {"credits": 0, "note": "x"}, "must be from 1"),
     ],
     ids=str,
@@ -86,7 +87,15 @@ def test_the_account_page_shows_credits_and_can_suspend(operator: HttpClient) ->
     assert "90 available (including 90 purchased), 10 reserved" in operator.get(page).content.decode()
     rows = {f"{inline}-{form}_FORMS": "0" for inline in ("clients", "memberships") for form in ("TOTAL", "INITIAL")}
     suspension = {"suspended_at_0": "2026-11-20", "suspended_at_1": "10:00:00"}
-    saved = operator.post(page, {"name": account.name, "plan": account.plan.pk, **suspension, **rows})
-    assert saved.status_code == 302
+    fields = {
+        "name": account.name,
+        "plan": account.plan.pk,
+        "opened": admin_actions.opened_of(operator, page),
+        **rows,
+    }
+    assert operator.post(page, fields | suspension).status_code == 302
+    account.refresh_from_db()
+    assert account.suspended_at is not None
+    assert STALE in operator.post(page, fields).content.decode(), "its suspension is not lifted by mistake"
     account.refresh_from_db()
     assert account.suspended_at is not None

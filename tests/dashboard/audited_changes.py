@@ -98,9 +98,12 @@ class OperatorBrowser:
         empty_forms = {f"memberships-{form}_FORMS": "0" for form in ("TOTAL", "INITIAL")}
         assert self.http.post(f"/admin/{path}/", {**empty_forms, **fields}).status_code == 302
 
+    def change_opened(self, path: str, **fields: Any) -> None:
+        self.change(path, opened=admin_actions.opened_of(self.http, f"/admin/{path}/"), **fields)
+
     def change_account(self, **fields: Any) -> None:
         current = {"name": self.account.name, "plan": self.account.plan.pk}
-        self.change(f"billing/account/{self.account.pk}/change", **current, **fields)
+        self.change_opened(f"billing/account/{self.account.pk}/change", **current, **fields)
 
     def suspend(self) -> None:
         self.change_account(suspended_at_0="2026-11-20", suspended_at_1="10:00:00")
@@ -120,10 +123,10 @@ class OperatorBrowser:
 
     def expire_key(self) -> None:
         key, _ = make_key(self.account)
-        self.change(f"clients/apikey/{key.pk}/change", expires_at_0="2030-01-02", expires_at_1="10:00:00")
+        self.change_opened(f"clients/apikey/{key.pk}/change", expires_at_0="2030-01-02", expires_at_1="10:00:00")
 
     def rename_key(self) -> None:
-        self.change(f"clients/apikey/{make_key(self.account)[0].pk}/change", name="night")
+        self.change_opened(f"clients/apikey/{make_key(self.account)[0].pk}/change", name="night")
 
     def add_member(self) -> None:
         self.change("clients/membership/add", user=make_member().user.pk, account=self.account.pk, role="viewer")
@@ -134,19 +137,12 @@ class OperatorBrowser:
     def member(self) -> int:
         return make_member(self.account, role="viewer").pk
 
+    def end_grace_period(self) -> None:
+        self.act("billing/account", "request_deletion", self.account.pk)
+        self.act("privacy/accountdeletion", "finish_now", self.account.pk)
+
     def delete_member(self) -> None:
         self.change(f"clients/membership/{self.member()}/delete", post="yes")
-
-    def delete_members(self) -> None:
-        self.act("clients/membership", "delete_selected", self.member(), post="yes")
-
-    def delete_user(self) -> None:
-        user = make_member(self.account, role="viewer").user
-        self.change(f"auth/user/{user.pk}/delete", post="yes")
-
-    def delete_users(self) -> None:
-        user = make_member(self.account, role="viewer").user
-        self.act("auth/user", "delete_selected", user.pk, post="yes")
 
 
 CHANGES_BY_OPERATORS: dict[str, tuple[Action, Callable[[OperatorBrowser], None]]] = {
@@ -154,6 +150,7 @@ CHANGES_BY_OPERATORS: dict[str, tuple[Action, Callable[[OperatorBrowser], None]]
     "resume": (Action.ACCOUNT_RESUMED, OperatorBrowser.resume),
     "plan": (Action.ACCOUNT_PLAN_CHANGED, OperatorBrowser.change_plan),
     "rename": (Action.ACCOUNT_RENAMED, OperatorBrowser.rename),
+    "end grace period": (Action.ACCOUNT_GRACE_PERIOD_ENDED, OperatorBrowser.end_grace_period),
     "grant": (
         Action.CREDITS_GRANTED,
         lambda browser: browser.act(
@@ -175,9 +172,6 @@ CHANGES_BY_OPERATORS: dict[str, tuple[Action, Callable[[OperatorBrowser], None]]
     "add member": (Action.MEMBER_JOINED, OperatorBrowser.add_member),
     "change role": (Action.MEMBER_ROLE_CHANGED, OperatorBrowser.change_role),
     "remove member": (Action.MEMBER_REMOVED, OperatorBrowser.delete_member),
-    "remove members": (Action.MEMBER_REMOVED, OperatorBrowser.delete_members),
-    "delete user": (Action.MEMBER_REMOVED, OperatorBrowser.delete_user),
-    "delete users": (Action.MEMBER_REMOVED, OperatorBrowser.delete_users),
     "cancel": (
         Action.JOB_CANCELLED,
         lambda browser: browser.act("jobs/job", "cancel", make_job(default_client(browser.account)).pk),

@@ -1,12 +1,13 @@
 """Admin pages and actions for jobs and builds."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.admin import site
+from django.contrib.admin import autodiscover, site
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import call_command
@@ -15,15 +16,17 @@ from django.db.models import Model
 from django.test import Client as HttpClient
 from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from billing import ledger
 from billing.models import GrantReason, Hold
+from clients.audit import SYSTEM
 from clients.models import ApiKey
-from dashboard.management.commands import makegroups
-from jobs import lifecycle
-from jobs.enums import Status
+from jobs import lifecycle, operator_actions
+from jobs.enums import MoveResult, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run
+from privacy.models import AccountDeletion
 from simservice import admin as shared_admin
 from simservice import admin_actions as shared_actions
 from tests import admin_actions
@@ -62,6 +65,10 @@ def make_ended_job() -> Job:
     return Job.objects.get(pk=job.pk)
 
 
+def make_deletion() -> AccountDeletion:
+    return AccountDeletion.objects.create(account=make_account(), due_at=timezone.now() + timedelta(days=1))
+
+
 def test_cancel_ends_waiting_jobs_and_stops_running_ones(operator: HttpClient) -> None:
     waiting, running, ended = make_job(), make_running_job(), make_ended_job()
     messages = act(operator, "cancel", waiting, running, ended)
@@ -97,6 +104,26 @@ def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> Non
     assert not Run.objects.filter(job=running, ended_at=None).exists()
 
 
+@pytest.mark.parametrize("action", [operator_actions.requeue, operator_actions.release])
+def test_an_attempt_that_was_not_confirmed_is_not_stopped(action: Callable[..., MoveResult]) -> None:
+    seen = make_running_job()
+    assert lifecycle.requeue(Job.objects.get(pk=seen.pk), reason="lost")
+    assert lifecycle.claim("another") is not None
+    assert action(seen, by=SYSTEM) is MoveResult.TAKEN
+    assert Job.objects.get(pk=seen.pk).worker == "another"
+
+
+@pytest.mark.parametrize("action", ["requeue", "release"])
+def test_another_attempt_is_shown_before_it_is_stopped(operator: HttpClient, action: str) -> None:
+    job = make_running_job()
+    preview = admin_actions.choose(operator, JOBS, action, [job.pk])
+    assert lifecycle.requeue(Job.objects.get(pk=job.pk), reason="lost")
+    assert lifecycle.claim("another") is not None
+    again = admin_actions.confirm(operator, JOBS, preview)
+    assert "Attempt 2 stops" in again.content.decode()
+    assert Job.objects.get(pk=job.pk).worker == "another"
+
+
 def test_an_action_takes_a_limited_number_of_jobs(operator: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_actions, "MAX_SELECTED", 1)
     first, second = make_job(), make_job()
@@ -130,12 +157,16 @@ def test_revoking_keys_is_recorded(operator: HttpClient) -> None:
         ("account", "grant_credits", "billing.view_account", "billing.add_entry"),
         ("account", "correct_credits", "billing.view_account", "billing.add_entry"),
         ("apikey", "revoke", "clients.view_apikey", "clients.change_apikey"),
+        ("account", "request_deletion", "billing.view_account", "privacy.add_accountdeletion"),
+        ("accountdeletion", "undo", "privacy.view_accountdeletion", "privacy.add_accountdeletion"),
+        ("accountdeletion", "finish_now", "privacy.view_accountdeletion", "privacy.end_grace_period"),
     ],
 )
 def test_read_only_staff_see_no_actions(model: str, action: str, view: str, operate: str) -> None:
     job = make_running_job()
-    row = {"job": job, "build": job.build, "account": job.account, "apikey": make_key(job.account)[0]}[model]
-    path = f"/admin/{row._meta.app_label}/{model}/"  # type: ignore[union-attr]
+    rows: list[Any] = [job, job.build, job.account, make_key(job.account)[0], make_deletion()]
+    row = next(each for each in rows if each._meta.model_name == model)
+    path = f"/admin/{row._meta.app_label}/{model}/"
     offered = f'value="{action}"'
     assert offered not in staff(view).get(path).content.decode()
     assert offered in staff(view, operate).get(path).content.decode()
@@ -155,6 +186,8 @@ def test_staff_groups_have_their_permissions() -> None:
     assert {"change_job", "add_entry", "change_account"} <= acting
     assert not {permission for permission in acting if permission.startswith("delete_")} - {"delete_membership"}
     assert not operators.permissions.filter(content_type__app_label="auth").exists()
+    assert "add_accountdeletion" in acting
+    assert "end_grace_period" not in acting
 
 
 def queries_of(http: HttpClient, path: str) -> int:
@@ -241,7 +274,10 @@ def test_lists_are_counted_up_to_a_limit(operator: HttpClient, monkeypatch: pyte
     assert "2 api keys" in operator.get("/admin/clients/apikey/").content.decode()
 
 
-OWN_MODELS = [model for model in site._registry if model._meta.app_label in makegroups.APPS]
+autodiscover()
+# Superusers manage these.
+OTHER_APPS = {"auth", "account", "mfa", "usersessions"}
+OWN_MODELS = [model for model in site._registry if model._meta.app_label not in OTHER_APPS]
 
 
 @pytest.mark.parametrize("model", OWN_MODELS, ids=lambda model: model._meta.label_lower)

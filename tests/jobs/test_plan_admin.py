@@ -10,11 +10,12 @@ from django.contrib.messages import get_messages
 from django.db import connection
 from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from billing.models import MAX_AMOUNT, Account, Plan
 from clients.accounts import default_client, open_account
 from jobs.models import StoredBytes
-from jobs.plan_admin import CHANGED, OVERTAKEN
+from jobs.plan_admin import CHANGED, NEEDED, OVERTAKEN
 from tests.admin_actions import HIDDEN
 from tests.factories import make_account, make_job
 
@@ -86,7 +87,7 @@ def test_a_plan_can_have_from_1_to_256_slots_for_a_job(operator: Browser, slots:
 INVALID: dict[str, list[Any]] = {
     "credits_per_second": [0, -1, "", "x", 2**31],
     "vcpu_per_job": [0, 32768],
-    "max_active_jobs": [-1, 2**31],
+    "max_active_jobs": [-1, 0, 2**31],
     "max_credits_per_job": [0, 31, 2**31],
     "max_queue_seconds": [0, 1799],
     "default_queue_seconds": [0, 86_401],
@@ -96,7 +97,7 @@ INVALID: dict[str, list[Any]] = {
     "reads_per_minute": [0],
     "max_parallel_slots": [0, 257],
     "retention_days": [0, 3651],
-    "max_stored_bytes": [-1, 2**63],
+    "max_stored_bytes": [-1, 0, 2**63],
     "pool": ["unknown"],
     "name": ["", "x" * 65],
 }
@@ -159,7 +160,7 @@ def _preview(browser: Browser, plan: Plan, **fields: object) -> str:
 
 
 def test_the_preview_takes_a_constant_number_of_queries(operator: Browser, plan: Plan) -> None:
-    fields = opened(operator, page_of(plan)) | {"max_active_jobs": 0, "max_stored_bytes": 0}
+    fields = opened(operator, page_of(plan)) | {"max_active_jobs": 1, "max_stored_bytes": 1}
     counts = []
     for number in range(3):
         with CaptureQueriesContext(connection) as captured:
@@ -195,13 +196,16 @@ def test_a_forged_confirmation_saves_nothing(operator: Browser, plan: Plan, dige
     assert stored(plan).credits_per_second == 32
 
 
-def test_only_permitted_staff_change_plans(plan: Plan) -> None:
+@pytest.mark.parametrize(("permission", "status"), [("", 403), ("view_plan", 200)])
+def test_only_permitted_staff_change_plans(operator: Browser, plan: Plan, permission: str, status: int) -> None:
+    fields = opened(operator, page_of(plan)) | {"credits_per_second": 40}
     user = User.objects.create_user("staff", is_staff=True)
-    user.user_permissions.set(Permission.objects.filter(codename="view_plan"))
+    user.user_permissions.set(Permission.objects.filter(codename=permission))
     browser = Browser()
     browser.force_login(user)
-    assert browser.get(page_of(plan)).status_code == 200
-    assert browser.post(page_of(plan), {"credits_per_second": 40}).status_code == 403
+    assert browser.get(page_of(plan)).status_code == status
+    for sent in ({"credits_per_second": 40}, fields):
+        assert browser.post(page_of(plan), sent).status_code == 403
     assert stored(plan).credits_per_second == 32
 
 
@@ -211,6 +215,17 @@ def test_a_plan_with_accounts_cannot_be_deleted(operator: Browser, plan: Plan) -
     assert operator.post(f"{PLANS}{unused.pk}/delete/", {"post": "yes"}).status_code == 302
     assert set(Plan.objects.values_list("pk", flat=True)) == {plan.pk}
     assert "delete_selected" not in operator.get(PLANS).content.decode()
+
+
+def test_the_plan_of_new_accounts_keeps_its_name(operator: Browser, settings: Settings) -> None:
+    unused = Plan.objects.create(name="unused")
+    settings.SIGNUP_PLAN = "unused"
+    response = operator.post(page_of(unused), opened(operator, page_of(unused)) | {"name": "other"})
+    assert response.context["adminform"].form.errors["name"] == [NEEDED]
+    deleted = operator.post(f"{PLANS}{unused.pk}/delete/", {"post": "yes"})
+    assert messages_of(deleted) == [NEEDED]
+    assert stored(unused).name == "unused"
+    assert change(operator, unused, max_active_jobs=7).status_code == 302
 
 
 def test_an_unknown_plan_leads_back_to_the_index(operator: Browser) -> None:

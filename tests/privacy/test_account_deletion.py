@@ -5,9 +5,14 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.admin import site
+from django.contrib.admin.models import LogEntry
+from django.contrib.messages import get_messages
+from django.contrib.messages.storage.cookie import CookieStorage
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, models
+from django.test import RequestFactory
 from django.utils import timezone
 
 from billing.models import Account, Balance, Entry, Grant, Hold
@@ -18,7 +23,7 @@ from jobs.models import Job
 from privacy import accounts, exports, tasks
 from privacy.errors import DeletionStarted
 from privacy.models import AccountDeletion, Export
-from tests.admin_actions import act
+from tests.admin_actions import act, choose, confirm
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.signing_in import PASSWORD, confirm_identity, log_in
@@ -27,6 +32,7 @@ from tests.privacy.data import make_full_account
 from webhooks.models import Endpoint, Event
 
 pytestmark = pytest.mark.django_db
+ACCOUNTS = "/admin/billing/account/"
 KEPT = {Account, AccountDeletion, Balance, Entry, Grant, Hold, FirstAccount}
 
 
@@ -41,7 +47,7 @@ def start(owner: Membership) -> None:
 
 def make_due(owner: Membership) -> None:
     """End the grace period, and every running job, as its worker does when it is cancelled."""
-    accounts.finish_now(owner.account)
+    accounts.finish_now(owner.account, by=actor_of(owner))
     accounts.proceed()
     for job in Job.objects.filter(account=owner.account, status__in=CLAIMED):
         lifecycle.finish(job, lifecycle.CANCELLED)
@@ -103,7 +109,7 @@ def test_an_earlier_suspension_survives_the_undoing(owner: Membership) -> None:
 
 def test_a_due_deletion_cannot_be_undone(owner: Membership) -> None:
     start(owner)
-    accounts.finish_now(owner.account)
+    accounts.finish_now(owner.account, by=actor_of(owner))
     with pytest.raises(DeletionStarted):
         accounts.undo(owner.account, by=actor_of(owner))
 
@@ -209,7 +215,7 @@ def test_a_round_ends_within_its_time_limit(owner: Membership, monkeypatch: pyte
 
 def test_a_job_that_still_runs_delays_the_removal(owner: Membership) -> None:
     start(owner)
-    accounts.finish_now(owner.account)
+    accounts.finish_now(owner.account, by=actor_of(owner))
     tasks.delete_data()
     assert Job.objects.count() == 3
 
@@ -281,7 +287,12 @@ def test_the_command_deletes_and_undoes(owner: Membership, capsys: Any) -> None:
 
 def test_an_operator_deletes_in_the_admin(owner: Membership, admin_client: Any) -> None:
     page = "/admin/privacy/accountdeletion/"
-    admin_client.post(f"{page}add/", {"account": owner.account.pk})
+    preview = choose(admin_client, ACCOUNTS, "request_deletion", [owner.account.pk])
+    assert "Active keys: 1. Enabled webhooks: 1. Unfinished jobs: 2." in preview.content.decode()
+    assert not AccountDeletion.objects.exists()
+    confirm(admin_client, ACCOUNTS, preview)
+    again = choose(admin_client, ACCOUNTS, "request_deletion", [owner.account.pk])
+    assert "Skipped: its deletion was already requested." in again.content.decode()
     deletion = AccountDeletion.objects.get()
     assert deletion.requested_by.startswith("Operator")
     assert not ApiKey.objects.filter(client__account=owner.account, revoked_at=None).exists()
@@ -291,3 +302,31 @@ def test_an_operator_deletes_in_the_admin(owner: Membership, admin_client: Any) 
     AccountDeletion.objects.update(due_at=timezone.now() + timedelta(days=1))
     act(admin_client, page, "undo", [deletion.pk])
     assert not AccountDeletion.objects.exists()
+    logged = LogEntry.objects.filter(object_id=str(owner.account.pk)).order_by("pk")
+    assert list(logged.values_list("change_message", flat=True)) == [
+        "Deletion requested",
+        "The grace period was ended.",
+        "The deletion was undone.",
+    ]
+
+
+def test_the_end_of_a_grace_period_is_recorded(owner: Membership) -> None:
+    assert not accounts.finish_now(owner.account, by=actor_of(owner))
+    start(owner)
+    assert accounts.finish_now(owner.account, by=actor_of(owner))
+    assert not accounts.finish_now(owner.account, by=actor_of(owner))
+    ended = AuditEvent.objects.get(action="account.grace_period_ended")
+    assert (ended.account, ended.user_id) == (owner.account, owner.user.pk)
+
+
+@pytest.mark.parametrize("action", ["undo_each", "finish_each"])
+def test_a_deletion_undone_meanwhile_is_reported(owner: Membership, action: str, rf: RequestFactory) -> None:
+    start(owner)
+    deletion = AccountDeletion.objects.get()
+    accounts.undo(owner.account, by=actor_of(owner))
+    request = rf.get("/")
+    request.user, request._messages = owner.user, CookieStorage(request)  # type: ignore[attr-defined]
+    getattr(site.get_model_admin(AccountDeletion), action)(request, [deletion])
+    (message,) = get_messages(request)
+    assert "nothing was done" in str(message)
+    assert not LogEntry.objects.exists()

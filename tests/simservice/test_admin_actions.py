@@ -104,9 +104,25 @@ def test_the_preview_shows_balances(operator: Browser) -> None:
     rich, poor = make_account(credits=100), make_account(credits=5)
     ledger.grant(rich, 1000, reason=GrantReason.GRANT_BETA)
     page = choose(operator, ACCOUNTS, "correct_credits", ids_of(rich, poor), credits=-30, note="x").content.decode()
-    assert "-30 credits: 1,100 → 1,070 available." in page
-    assert "Skipped: only 5 credits are available." in page
+    assert "-30 credits. Available: 1,100 → 1,070." in page
+    assert "Skipped: the account has too few credits. Available: 5." in page
     assert ledger.available_of(Account.objects.all()) == {rich.pk: 1100, poor.pk: 5}
+
+
+def test_credits_can_be_changed_while_jobs_run(operator: Browser) -> None:
+    account = make_account(credits=100)
+    for action, reason, size in (("grant_credits", "grant_beta", 5), ("correct_credits", "", -5)):
+        page = choose(operator, ACCOUNTS, action, [account.pk], credits=size, reason=reason, note="x")
+        ledger.hold(account, 10, job_id=size + 10)
+        assert messages_of(confirm(operator, ACCOUNTS, page)) == [f"{account}: balance changed by {size} credits."]
+
+
+def test_credits_spent_since_the_preview_are_not_removed(operator: Browser) -> None:
+    account = make_account(credits=100)
+    page = choose(operator, ACCOUNTS, "correct_credits", [account.pk], credits=-50, note="x")
+    ledger.hold(account, 60, job_id=1)
+    assert CHANGED in messages_of(confirm(operator, ACCOUNTS, page))
+    assert ledger.available(account) == 40
 
 
 def test_a_preview_changes_credits_only_once(operator: Browser) -> None:

@@ -1,13 +1,17 @@
 """Admin pages of webhooks."""
 
 import pytest
+from django.contrib.admin import autodiscover, site
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.contrib.messages import get_messages
+from django.contrib.messages.storage.cookie import CookieStorage
 from django.db import connection
 from django.db.models import Model
 from django.db.models.functions import Now
 from django.test import Client as Browser
+from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -20,6 +24,7 @@ from webhooks.models import Delivery, Endpoint, Event
 
 pytestmark = pytest.mark.django_db
 EVENTS = "/admin/webhooks/event/"
+autodiscover()
 
 
 @pytest.mark.parametrize("model", [Endpoint, Event, Delivery])
@@ -63,6 +68,17 @@ def test_resending_needs_a_permission_and_is_logged(operator: Browser) -> None:
     for browser, expected in ((helper, []), (operator, [("Resent", str(sent.pk))])):
         act(browser, EVENTS, "redeliver", [sent.pk, disabled.pk])
         assert list(LogEntry.objects.values_list("change_message", "object_id")) == expected
+
+
+def test_events_that_cannot_be_resent_are_named(rf: RequestFactory) -> None:
+    sending, gone = make_event_in("failed", days_ago=0), make_event_in("failed", days_ago=0)
+    Event.objects.filter(pk=sending.pk).update(state="sending", failure="", ended_at=None, lease_expires_at=Now())
+    Event.objects.filter(pk=gone.pk).delete()
+    request = rf.get("/")
+    request._messages = CookieStorage(request)  # type: ignore[attr-defined]
+    site.get_model_admin(Event).redeliver_each(request, [sending, gone])  # type: ignore[attr-defined]
+    shown = [str(message) for message in get_messages(request)]
+    assert shown == ["0 events queued.", f"Skipped because they are being sent or were deleted: {sending}, {gone}."]
 
 
 @pytest.mark.parametrize("model", [Endpoint, Event, Delivery])

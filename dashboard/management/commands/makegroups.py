@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 from django.db import transaction
 from django.db.models import Q
 
-APPS = ("billing", "clients", "jobs", "webhooks")
+APPS = ("billing", "clients", "jobs", "privacy", "webhooks")
 # In addition to viewing everything. Jobs, builds and entries are read-only; for them these allow the actions.
 OPERATOR_PERMISSIONS = (
     "jobs.change_job",
@@ -22,6 +22,7 @@ OPERATOR_PERMISSIONS = (
     "clients.change_membership",
     "clients.delete_membership",
     "webhooks.change_event",
+    "privacy.add_accountdeletion",
 )
 
 

@@ -31,7 +31,7 @@ class Command(BaseCommand):
             return
         deletion = accounts.request(account, by=COMMAND_LINE)
         if options["now"]:
-            accounts.finish_now(account)
+            accounts.finish_now(account, by=COMMAND_LINE)
             self.stdout.write(f"The data of {account} is being deleted.")
         else:
             self.stdout.write(f"The data of {account} will be deleted on {deletion.due_at:%Y-%m-%d %H:%M} UTC.")

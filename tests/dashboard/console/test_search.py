@@ -14,10 +14,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from billing import ledger
-from billing.models import Entry, Grant, GrantReason
-from clients.models import AuditEvent
-from dashboard.console.search import LOOKUPS, MAX_CHARACTERS
+from billing.models import Entry, Grant, GrantReason, Hold
+from clients.models import ApiKey, AuditEvent
+from dashboard.console.search import LOOKUPS, MAX_CHARACTERS, MAX_MATCHES
 from jobs.models import Artifact, Build, Run
+from privacy.models import AccountDeletion
 from tests.dashboard.console.conftest import Staff
 from tests.factories import (
     BuildFactory,
@@ -90,6 +91,13 @@ SEARCHES: dict[str, Callable[[], tuple[object, Model]]] = {
     "key's end": lambda: (lambda key: (key[1][-4:], key[0]))(make_key()),
     "key as shown": lambda: (lambda key: (f" {key[0]} ", key[0]))(make_key()),
     "account": lambda: (lambda account: (account.name, account))(make_account()),
+    "plan": lambda: (lambda plan: (plan.name, plan))(make_account().plan),
+    "plan's number": lambda: (lambda plan: (plan.pk, plan))(make_account().plan),
+    "endpoint": lambda: (lambda event: (event.client_id, event.client.webhook))(make_event()),
+    "hold": lambda: (lambda: (5, Hold.objects.create(job_id=5, account=make_account(), credits=1)))(),
+    "account deletion": lambda: (lambda deletion: (deletion.pk, deletion))(
+        AccountDeletion.objects.create(account=make_account(), due_at="2030-01-01T00:00Z")
+    ),
     "user": lambda: (lambda member: (member.user.username.upper(), member.user))(make_member()),
     "email address": lambda: (lambda member: (member.user.email.upper(), member.user))(make_member()),
     "grant": lambda: (lambda grant: (grant.pk, grant))(make_grant()),
@@ -101,12 +109,34 @@ SEARCHES: dict[str, Callable[[], tuple[object, Model]]] = {
 }
 
 
+# Objects of other kinds can have the same number.
+SHARED_NUMBERS = {
+    "plan's number",
+    "endpoint",
+    "hold",
+    "account deletion",
+    "run",
+    "entry",
+    "invitation",
+    "audit event",
+}
+
+
 @pytest.mark.parametrize("kind", SEARCHES)
 def test_every_identifier_leads_to_its_object(kind: str, operator: Browser) -> None:
     term, shown = SEARCHES[kind]()
     assert page_of(shown) in found_by(operator, term)
-    if kind not in {"run", "entry", "invitation", "audit event", "key's end", "account"}:
+    if kind not in SHARED_NUMBERS | {"key's end", "account"}:
         assert search(operator, term).status_code == 302, "the only object is shown at once"
+
+
+def test_keys_are_named_with_their_client_and_the_newest_are_shown(operator: Browser) -> None:
+    made = [make_key()[0] for _ in range(MAX_MATCHES + 1)]
+    ApiKey.objects.update(last4="zzzz")
+    response = search(operator, "zzzz")
+    assert [match.url for match in response.context["found"]] == [page_of(key) for key in reversed(made[1:])]
+    assert f"sk_…zzzz of {made[-1].client}" in response.content.decode()
+    assert f"Only the newest {MAX_MATCHES} objects" in response.content.decode()
 
 
 def test_several_objects_are_listed_with_their_types(operator: Browser) -> None:
