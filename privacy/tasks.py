@@ -24,9 +24,9 @@ def build_exports() -> None:
 
 @app.task(name="privacy.tasks.delete_data")
 def delete_data() -> None:
-    """Delete expired exports, and continue the deletions of accounts."""
-    try:
-        exports.delete_expired()
-        accounts.proceed()
-    except (DatabaseError, OSError):
-        logger.exception("deleting data failed and will be retried")
+    """Delete expired exports and unknown files, and continue the deletions of accounts, each if another fails."""
+    for step in (exports.delete_expired, exports.delete_unknown, accounts.proceed):
+        try:
+            step()
+        except (DatabaseError, OSError):
+            logger.exception("deleting data failed and will be retried")

@@ -141,6 +141,16 @@ def test_a_failing_deletion_does_not_stop_others(owner: Membership, monkeypatch:
     assert (is_completed(other), is_completed(owner)) == (False, True)
 
 
+def test_a_failing_storage_does_not_stop_deletions(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> int:
+        raise OSError
+
+    monkeypatch.setattr(exports, "delete_expired", fail)
+    monkeypatch.setattr(exports, "delete_unknown", fail)
+    delete_account(owner)
+    assert is_completed(owner)
+
+
 def test_due_deletions_share_the_time(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in (owner, make_full_account()):
         start(each)
@@ -180,7 +190,7 @@ def test_everything_but_the_ledger_is_removed(owner: Membership) -> None:
     other = make_full_account()
     exports.request_account_export(owner.account, by=actor_of(owner))
     tasks.build_exports()
-    names = [*Export.objects.values_list("storage_name", flat=True)]
+    names = [export.file_name for export in Export.objects.all()]
     folders = {artifacts.folder_of(job.pk): f"{job.pk}-" for job in Job.objects.filter(account=owner.account)}
     others = rows_of(other.account)
     delete_account(owner)

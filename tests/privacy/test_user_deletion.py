@@ -48,7 +48,7 @@ def test_everything_of_a_user_is_removed(member: Membership, client: Any) -> Non
     key, _ = make_key(member.account, by=actor_of(member))
     exports.request_user_export(member.user)
     exports.build_waiting()
-    name = Export.objects.get().storage_name
+    name = Export.objects.get().file_name
     users.delete(member.user, by=SYSTEM)
     for model in (Export, UserSession, Session):
         assert not model._default_manager.exists()
