@@ -22,7 +22,7 @@ from clients.members import Role
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
 from privacy import accounts, exports, users
-from privacy.errors import DeletionStarted, ExportPending, OnlyOwner
+from privacy.errors import DeletionStarted, ExportPending, OnlyOwner, StaffUser
 from privacy.models import Export
 
 LISTED = 20
@@ -135,7 +135,7 @@ def delete_user(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         try:
             users.delete(user, by=audit.member(user, request))
-        except (OnlyOwner, ExportPending, OSError) as error:
+        except (OnlyOwner, StaffUser, ExportPending, OSError) as error:
             form.add_error(None, _reason(error))
         else:
             logout(request)
@@ -149,6 +149,8 @@ def _reason(error: Exception) -> str:
     """Return why a user cannot be deleted now."""
     if isinstance(error, OnlyOwner):
         return f"You are the only owner of {', '.join(error.accounts)}. Delete or hand over these accounts first."
+    if isinstance(error, StaffUser):
+        return "Operators cannot delete their own login. Ask another operator to remove your staff status first."
     if isinstance(error, ExportPending):
         return "An export is being built. Try again in a few minutes."
     return "Storage is not responding. Try again later."

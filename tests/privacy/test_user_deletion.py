@@ -5,15 +5,19 @@ from typing import Any
 import pytest
 from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
+from django.test import override_settings
 
+from billing import ledger
+from clients.accounts import open_own_account
 from clients.audit import SYSTEM
-from clients.models import ApiKey, AuditEvent, Invitation, Membership
+from clients.models import ApiKey, AuditEvent, FormerAddress, Invitation, Membership
 from privacy import accounts, exports, users
-from privacy.errors import ExportPending, OnlyOwner
+from privacy.errors import ExportPending, OnlyOwner, StaffUser
 from privacy.models import Export
 from tests.dashboard.browsing import text_of
 from tests.dashboard.signing_in import PASSWORD, confirm_identity, log_in
@@ -71,6 +75,37 @@ def test_the_only_owner_cannot_be_deleted(member: Membership, client: Any) -> No
         call_command("deleteuser", member.user.email)
     accounts.request(member.account, by=SYSTEM)
     users.delete(member.user, by=SYSTEM)
+
+
+def test_a_new_user_with_a_former_address_gets_no_credits(member: Membership) -> None:
+    Membership.objects.filter(pk=member.pk).delete()
+    first = open_own_account(member.user)
+    accounts.request(first, by=SYSTEM)
+    users.delete(member.user, by=SYSTEM)
+    key = settings.SECRET_KEY
+    with override_settings(SECRET_KEY="another", SECRET_KEY_FALLBACKS=[key]):
+        again = User.objects.create_user("again", email=member.user.email.upper())
+        assert ledger.available(open_own_account(again)) == 0
+    other = User.objects.create_user("other", email="other@example.org")
+    assert ledger.available(open_own_account(other)) == ledger.available(first) > 0
+    assert member.user.email not in str(FormerAddress.objects.values())
+
+
+def test_operators_cannot_delete_their_own_login(member: Membership, client: Any) -> None:
+    User.objects.filter(pk=member.user.pk).update(is_staff=True)
+    with pytest.raises(StaffUser):
+        users.delete(member.user, by=actor_of(member))
+    log_in(client, member.user.email)
+    confirm_identity(client)
+    page = text_of(client.post("/accounts/delete/", {"name": member.user.email}))
+    assert "Ask another operator to remove your staff status first." in page
+
+
+def test_a_repeated_deletion_does_nothing(member: Membership) -> None:
+    again = User.objects.get(pk=member.user.pk)
+    users.delete(member.user, by=SYSTEM)
+    users.delete(again, by=SYSTEM)
+    assert AuditEvent.objects.filter(action="member.removed").count() == 1
 
 
 def test_an_export_in_progress_delays_the_deletion(member: Membership) -> None:
