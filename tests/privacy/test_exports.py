@@ -149,6 +149,14 @@ def test_an_export_fails_after_three_attempts(owner: Membership, s3_server: S3Se
     assert "Failed" in text_of(browser_of(owner).get(f"/dashboard/{owner.account}/data"))
 
 
+def test_a_download_says_that_the_storage_is_down(owner: Membership, s3_server: S3Server) -> None:
+    export = make_export(owner.account)
+    with override_settings(STORAGES=s3_server.storages(secret_access_key="another")):
+        response = browser_of(owner).get(f"/dashboard/{owner.account}/data/exports/{export.pk}")
+    assert response.status_code == 503
+    assert "Storage is not responding. Try again later." in text_of(response)
+
+
 def test_a_lost_lease_stops_the_task(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "RENEWED_EVERY_SECONDS", 0.0)
     exports.request_account_export(owner.account, by=actor_of(owner))

@@ -1,5 +1,6 @@
 """Deletion of users by themselves and by operators."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,17 +12,18 @@ from django.contrib.sessions.models import Session
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.test import override_settings
+from django.utils import timezone
 
 from billing import ledger
 from clients.accounts import open_own_account
 from clients.audit import SYSTEM
 from clients.models import ApiKey, AuditEvent, FormerAddress, Invitation, Membership
-from privacy import accounts, exports, users
+from privacy import accounts, exports, tasks, users
 from privacy.errors import ExportPending, OnlyOwner, StaffUser
 from privacy.models import Export
 from tests.dashboard.browsing import text_of
 from tests.dashboard.signing_in import PASSWORD, confirm_identity, log_in
-from tests.factories import actor_of, make_account, make_key, make_member
+from tests.factories import actor_of, make_account, make_invitation, make_key, make_member
 
 pytestmark = pytest.mark.django_db
 
@@ -124,6 +126,16 @@ def test_accepted_invitations_are_removed(member: Membership) -> None:
     Invitation.objects.create(email="other@example.org", sha256="c", **fields)
     users.delete(member.user, by=SYSTEM)
     assert Invitation.objects.get().sha256 == "c"
+
+
+def test_expired_invitations_are_removed(member: Membership) -> None:
+    new, _ = make_invitation(member.account)
+    old, _ = make_invitation(member.account)
+    joined, _ = make_invitation(member.account)
+    Invitation.objects.filter(pk__in=[old.pk, joined.pk]).update(expires_at=timezone.now() - timedelta(days=31))
+    Invitation.objects.filter(pk=joined.pk).update(closed_at=timezone.now(), accepted_by=member.user)
+    tasks.delete_data()
+    assert set(Invitation.objects.values_list("pk", flat=True)) == {new.pk, joined.pk}
 
 
 def test_the_command_deletes_a_user(member: Membership, capsys: Any) -> None:
