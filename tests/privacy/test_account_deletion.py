@@ -156,7 +156,12 @@ def test_due_deletions_share_the_time(owner: Membership, monkeypatch: pytest.Mon
         start(each)
         accounts.finish_now(each.account)
     shares: list[float] = []
-    monkeypatch.setattr(accounts, "_advance", lambda *_, until: bool(shares.append(until - time.monotonic())))
+
+    def take(_: Account, *, until: float) -> bool:
+        shares.append(until - time.monotonic())
+        return False
+
+    monkeypatch.setattr(accounts, "_advance", take)
     accounts.proceed()
     assert shares[0] < accounts.ROUND_SECONDS * 0.6 < shares[1]
 
