@@ -38,8 +38,8 @@ PATIENCE_SECONDS = 150
 # About half a second of work on a quiet machine
 SHORT_ITERATIONS = 8_000
 LEASE_SECONDS, STOP_SECONDS = 4, 2
-# Three times as long as a drained node waits for its jobs
-LONG_ITERATIONS = SHORT_ITERATIONS * 2 * 3 * STOP_SECONDS
+# Twice as long as a drained node waits for its jobs
+LONG_ITERATIONS = SHORT_ITERATIONS * 2 * 2 * STOP_SECONDS
 KINDS = {
     "sim": [*WORKER, "--concurrency", str(SLOTS)],
     "control": ["-m", "simservice.worker", "control", "--queues", "control", "--concurrency", "4", "--beat"],
@@ -95,10 +95,12 @@ class Site:
     receiver: Receiver
     bucket: Path
 
-    def submit_all(self, *, iterations: int = SHORT_ITERATIONS) -> None:
+    def submit_all(self, *, long: int = 0) -> None:
+        """Submit all jobs. The first `long` ones take longer."""
         profilesets = [f"profileset.{number}+=head=,id=1,ilevel={600 + number}\n" for number in range(8)]
-        profile = f'mage="A"\nlevel=80\niterations={iterations}\n{"".join(profilesets)}'
-        for _ in range(JOBS):
+        for position in range(JOBS):
+            iterations = LONG_ITERATIONS if position < long else SHORT_ITERATIONS
+            profile = f'mage="A"\nlevel=80\niterations={iterations}\n{"".join(profilesets)}'
             self.client.submit(profile, webhook={"events": ["job.terminal"]})
 
     def wait_for_ends(self) -> None:
@@ -187,7 +189,7 @@ def test_a_killed_node_loses_no_job_and_no_webhook(site: Site) -> None:
 
 
 def test_a_drained_node_returns_its_jobs(site: Site) -> None:
-    site.submit_all(iterations=LONG_ITERATIONS)
+    site.submit_all(long=SLOTS * len(site.nodes))
     wait_until(lambda: bool(site.nodes[0].running()), seconds=PATIENCE_SECONDS)
     started = time.monotonic()
     site.nodes[0].send(signal.SIGTERM)
