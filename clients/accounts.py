@@ -10,7 +10,7 @@ from django.utils.text import slugify
 
 from billing import ledger
 from billing.models import Account, Grant, GrantReason, Plan
-from clients import audit
+from clients import audit, former_addresses
 from clients.audit import Action, Actor
 from clients.errors import ClientNameTaken
 from clients.models import DEFAULT_CLIENT, Client, FirstAccount, Membership
@@ -89,8 +89,8 @@ def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> N
 def open_own_account(user: User) -> Account:
     """Return the account that `user` owns; open one on the sign-up plan if there is none.
 
-    The first account that a user opens gets welcome credits. Locks the user, so that two requests at once open one
-    account.
+    The first account that a user opens gets welcome credits, unless a deleted user had the same address. Locks the
+    user, so that two requests at once open one account.
     """
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     owned = Account.objects.filter(memberships__user=user, memberships__role=Membership.Role.OWNER).first()
@@ -100,7 +100,7 @@ def open_own_account(user: User) -> Account:
     account = open_account(_free_name(user), plan=plan)
     Membership.objects.create(user=user, account=account, role=Membership.Role.OWNER)
     _, is_first = FirstAccount.objects.get_or_create(user=user, defaults={"account": account})
-    if is_first and settings.SIGNUP_CREDITS:
+    if is_first and settings.SIGNUP_CREDITS and not former_addresses.includes(user.email):
         ledger.grant(account, settings.SIGNUP_CREDITS, reason=GrantReason.ONBOARDING)
     return account
 

@@ -18,6 +18,8 @@ from clients.models import Invitation, Membership
 from simservice.ids import new_token
 
 MAX_PEOPLE = 200
+# Until then, owners see who has not accepted.
+KEPT_AFTER_EXPIRY = timedelta(days=30)
 
 
 def invite(account: Account, *, email: str, role: Membership.Role, by: Actor) -> tuple[Invitation, str]:
@@ -111,6 +113,12 @@ def revoke(account: Account, invitation_id: int, *, by: Actor) -> Invitation | N
 def _record(action: Action, invitation: Invitation, *, by: Actor, **details: str) -> None:
     """Write an audit event about an invitation."""
     audit.record(invitation.account_id, action, by=by, target_id=invitation.pk, target=invitation.email, **details)
+
+
+def delete_expired() -> int:
+    """Delete invitations that nobody accepted, a while after they expire. Return how many."""
+    expired = Invitation.objects.filter(accepted_by=None, expires_at__lt=timezone.now() - KEPT_AFTER_EXPIRY)
+    return expired.delete()[0]
 
 
 @transaction.atomic

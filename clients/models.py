@@ -118,6 +118,15 @@ class FirstAccount(models.Model):
         return f"{self.account} of {self.user}"
 
 
+class FormerAddress(models.Model):
+    """A keyed hash of the address of a deleted user who had opened an account (`clients/former_addresses.py`)."""
+
+    digest = models.CharField(primary_key=True, max_length=64)
+
+    def __str__(self) -> str:
+        return self.digest
+
+
 class Invitation(models.Model):
     """An invitation to an account. Anyone with its token can accept it; only the hash of the token is stored."""
 

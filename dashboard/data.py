@@ -3,6 +3,7 @@
 Deletions require a recent login: users enter their password or a code again.
 """
 
+import logging
 from collections.abc import Iterator
 from typing import IO, cast
 
@@ -14,6 +15,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
@@ -22,8 +24,12 @@ from clients.members import Role
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
 from privacy import accounts, exports, users
-from privacy.errors import DeletionStarted, ExportPending, OnlyOwner
+from privacy.errors import DeletionStarted, ExportPending, OnlyOwner, StaffUser
 from privacy.models import Export
+from simservice.api.errors import StorageUnavailable
+from simservice.web.error_pages import render_error
+
+logger = logging.getLogger(__name__)
 
 LISTED = 20
 CHUNK_BYTES = 64 * 1024
@@ -72,9 +78,9 @@ def account_data(request: HttpRequest, access: AccountAccess) -> HttpResponse:
 
 
 @account_page(read=Role.OWNER)
-def account_export(request: HttpRequest, access: AccountAccess, export_id: int) -> StreamingHttpResponse:  # noqa: ARG001
+def account_export(request: HttpRequest, access: AccountAccess, export_id: int) -> HttpResponseBase:
     """Download an export of the account. Raises Http404 if it is not available."""
-    return _download(exports.of_account(access.account), export_id, name=f"{access.account}-export.zip")
+    return _download(request, exports.of_account(access.account), export_id, name=f"{access.account}-export.zip")
 
 
 @account_page(read=Role.OWNER, post=Role.OWNER)
@@ -120,9 +126,9 @@ def user_data(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_http_methods(["GET", "HEAD"])
-def user_export(request: HttpRequest, export_id: int) -> StreamingHttpResponse:
+def user_export(request: HttpRequest, export_id: int) -> HttpResponseBase:
     """Download an export of the user's own data. Raises Http404 if it is not available."""
-    return _download(exports.of_user(cast(User, request.user)), export_id, name="my-data.zip")
+    return _download(request, exports.of_user(cast(User, request.user)), export_id, name="my-data.zip")
 
 
 @login_required
@@ -135,7 +141,7 @@ def delete_user(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         try:
             users.delete(user, by=audit.member(user, request))
-        except (OnlyOwner, ExportPending, OSError) as error:
+        except (OnlyOwner, StaffUser, ExportPending, OSError) as error:
             form.add_error(None, _reason(error))
         else:
             logout(request)
@@ -149,12 +155,14 @@ def _reason(error: Exception) -> str:
     """Return why a user cannot be deleted now."""
     if isinstance(error, OnlyOwner):
         return f"You are the only owner of {', '.join(error.accounts)}. Delete or hand over these accounts first."
+    if isinstance(error, StaffUser):
+        return "Operators cannot delete their own login. Ask another operator to remove your staff status first."
     if isinstance(error, ExportPending):
         return "An export is being built. Try again in a few minutes."
     return "Storage is not responding. Try again later."
 
 
-def _download(found: QuerySet[Export], export_id: int, *, name: str) -> StreamingHttpResponse:
+def _download(request: HttpRequest, found: QuerySet[Export], export_id: int, *, name: str) -> HttpResponseBase:
     """Return the file of an export. Raises Http404 if it is not available."""
     export = exports.available(found).filter(pk=export_id).first()
     if export is None:
@@ -163,6 +171,9 @@ def _download(found: QuerySet[Export], export_id: int, *, name: str) -> Streamin
         stored = exports.open_file(export)
     except FileNotFoundError:
         raise Http404 from None
+    except OSError:
+        logger.warning("export %s: storage is unavailable", export.pk, exc_info=True)
+        return render_error(request, StorageUnavailable())
     response = StreamingHttpResponse(_chunks(stored), content_type="application/zip")
     response["Content-Length"] = str(export.bytes)
     response["Content-Disposition"] = f'attachment; filename="{name}"'

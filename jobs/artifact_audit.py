@@ -11,9 +11,8 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 from django.db.models import QuerySet
 
-from jobs import artifacts
+from jobs import artifacts, retention, storage
 from jobs.models import Artifact, Job
-from jobs.retention import longest_window_start
 from jobs.runs.outputs import missing
 from simservice.ids import first_id_of, parse_id
 from simservice.storages import MAX_REMOVED_AT_ONCE, ArtifactStorage
@@ -21,20 +20,23 @@ from simservice.storages import MAX_REMOVED_AT_ONCE, ArtifactStorage
 # The jobs of a folder have ids with the same first digits.
 IDS_OF_A_FOLDER = 10**10
 LOST = "the file was lost"
+FIELDS = "job_id storage_name job__created_at job__retention_days job__cleared_at".split()
 
 
 def missing_files() -> Iterator[list[Artifact]]:
     """Yield for each folder the artifacts within the retention period whose files are missing. Raises OSError.
 
     Two queries and one listing for each folder. The listing comes last, because a file is saved before its row.
+    Retention removes files before it changes rows, so expired jobs do not count.
     """
-    start = first_id_of(longest_window_start())
+    start = first_id_of(retention.longest_window_start())
     while (first := _first_job(start)) is not None:
         start = first - first % IDS_OF_A_FOLDER + IDS_OF_A_FOLDER
-        rows = list(_kept().filter(job_id__gte=first, job_id__lt=start).order_by("pk"))
+        rows = _kept().filter(job_id__gte=first, job_id__lt=start).order_by("pk").select_related("job")
+        kept = [row for row in rows.only(*FIELDS) if retention.is_kept(row.job)]
         folder = artifacts.folder_of(first)
         listed = {f"{folder}/{name}" for name in default_storage.listdir(folder)[1]}
-        yield [row for row in rows if row.storage_name not in listed]
+        yield [row for row in kept if row.storage_name not in listed]
 
 
 def _kept() -> QuerySet[Artifact]:
@@ -47,16 +49,24 @@ def _first_job(start: int) -> int | None:
 
 
 def record_missing(rows: Sequence[Artifact]) -> None:
-    """Move artifacts from the list of a job's files to that of its missing files."""
+    """Move artifacts from the list of a job's files to that of its missing files, unless the job has expired."""
     by_job = defaultdict(list)
     for row in rows:
         by_job[row.job_id].append(row)
     for job_id, lost in by_job.items():
-        with transaction.atomic():
-            job = Job.objects.select_for_update(no_key=True).only("missing_artifacts").get(pk=job_id)
-            entries = [missing(Artifact.Kind(row.kind), stage=row.stage, reason=LOST) for row in lost]
-            Job.objects.filter(pk=job_id).update(missing_artifacts=[*job.missing_artifacts, *entries])
-            Artifact.objects.filter(pk__in=[row.pk for row in lost]).delete()
+        _record_missing(job_id, [row.pk for row in lost])
+
+
+@transaction.atomic
+def _record_missing(job_id: int, ids: Sequence[int]) -> None:
+    job = Job.objects.select_for_update(no_key=True).filter(pk=job_id).first()
+    if job is None or not retention.is_kept(job):
+        return
+    lost = Artifact.objects.filter(pk__in=ids)
+    entries = [missing(Artifact.Kind(row.kind), stage=row.stage, reason=LOST) for row in lost]
+    Job.objects.filter(pk=job_id).update(missing_artifacts=[*job.missing_artifacts, *entries])
+    storage.subtract_bytes(job.account_id, sum(row.bytes for row in lost))
+    lost.delete()
 
 
 def files_without_job() -> Iterator[list[str]]:

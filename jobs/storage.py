@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from django.db import connection, transaction
+from django.db.models import F
+from django.db.models.functions import Greatest
 
 from billing.models import Account
 from jobs.models import StoredBytes
@@ -75,6 +77,11 @@ def subtract(job_ids: Collection[int]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(LOCK, {"jobs": list(job_ids)})
         cursor.execute(SUBTRACT, {"jobs": list(job_ids)})
+
+
+def subtract_bytes(account_id: int, removed: int) -> None:
+    """Subtract the bytes of artifacts that are being removed, in the transaction that removes them. One query."""
+    StoredBytes.objects.filter(pk=account_id).update(bytes=Greatest(F("bytes") - removed, 0))
 
 
 def verify() -> Iterator[Discrepancy]:

@@ -8,13 +8,17 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.postgres.functions import RandomUUID
 from django.db import connection, transaction
-from django.db.models import Count, QuerySet
-from django.db.models.functions import Now
+from django.db.models import CharField, Count, Exists, OuterRef, QuerySet, Value
+from django.db.models.functions import Cast, Concat, Now
 from django.utils import timezone
 
 from billing.models import Account
@@ -37,6 +41,9 @@ GRACE = timedelta(days=14)
 BATCH = 200
 # Shorter than the interval between two rounds
 ROUND_SECONDS = 45.0
+# What replaces names and hashes that must be unique
+ANONYMOUS = Concat(Value("deleted-"), Cast(RandomUUID(), CharField()))
+ANONYMOUS_PATTERN = "^deleted-[0-9a-f-]{36}$"
 # Allows the trigger of the audit log to delete events until the transaction ends.
 ALLOW_DELETION = "SET LOCAL simservice.removes_account = 'on'"
 
@@ -71,16 +78,20 @@ def request(account: Account, *, by: Actor) -> AccountDeletion:
     """
     with transaction.atomic():
         locked = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        # In whole seconds, as the admin's form saves the suspension
+        now = timezone.now().replace(microsecond=0)
         deletion, is_new = AccountDeletion.objects.get_or_create(
             account=account,
             defaults={
+                "requested_at": now,
                 "requested_by": by.label,
-                "due_at": timezone.now() + GRACE,
+                "due_at": now + GRACE,
                 "suspended_before": locked.suspended_at,
             },
         )
         if is_new:
             audit.record(account.pk, Action.ACCOUNT_DELETION_REQUESTED, by=by)
+            Account.objects.filter(pk=account.pk).update(suspended_at=now)
             _stop(account, by=by)
     return deletion
 
@@ -88,17 +99,19 @@ def request(account: Account, *, by: Actor) -> AccountDeletion:
 def undo(account: Account, *, by: Actor) -> bool:
     """Undo the deletion of an account. Return False if there is none. Raises DeletionStarted.
 
-    Revoked keys, disabled webhooks and cancelled jobs stay as they are.
+    Revoked keys, disabled webhooks and cancelled jobs stay as they are, and so does a suspension that an operator
+    changed since the request.
     """
     with transaction.atomic():
         Account.objects.select_for_update(no_key=True).get(pk=account.pk)
         deletion = AccountDeletion.objects.filter(pk=account.pk).first()
         if deletion is None:
             return False
-        if deletion.has_started:
+        deleted, _ = AccountDeletion.objects.filter(pk=account.pk, due_at__gt=Now()).delete()
+        if not deleted:
             raise DeletionStarted
-        Account.objects.filter(pk=account.pk).update(suspended_at=deletion.suspended_before)
-        deletion.delete()
+        unchanged = Account.objects.filter(pk=account.pk, suspended_at=deletion.requested_at)
+        unchanged.update(suspended_at=deletion.suspended_before)
         audit.record(account.pk, Action.ACCOUNT_DELETION_UNDONE, by=by)
     return True
 
@@ -131,28 +144,48 @@ def _stop(account: Account, *, by: Actor) -> None:
 def proceed() -> int:
     """Cancel the jobs of accounts that are being deleted, and remove data whose grace period has ended.
 
-    Return how many deletions were completed. Takes at most about `ROUND_SECONDS`.
+    Return how many deletions were completed. Takes at most about `ROUND_SECONDS`. The jobs of all accounts are
+    cancelled first, and the rest of the time is shared, so that no account waits for a large one.
     """
     until, completed = time.monotonic() + ROUND_SECONDS, 0
-    for deletion in AccountDeletion.objects.filter(completed_at=None).select_related("account").order_by("due_at"):
-        if time.monotonic() > until:
+    opened = AccountDeletion.objects.filter(completed_at=None).select_related("account").order_by("due_at")
+    unfinished = Job.objects.filter(account=OuterRef("pk"), status__in=ACTIVE)
+    for deletion in opened.filter(Exists(unfinished)):
+        _attempt(cancel_jobs, deletion.account)
+    due = list(opened.filter(due_at__lte=Now()))
+    for position, deletion in enumerate(due):
+        now = time.monotonic()
+        if now > until:
             break
-        try:
-            completed += _advance(deletion, until=until)
-        except OSError as error:
-            logger.warning("the deletion of account %s will be continued: %s", deletion.pk, error)
+        share = (until - now) / (len(due) - position)
+        completed += _attempt(_advance, deletion.account, until=now + share)
     return completed
 
 
-def _advance(deletion: AccountDeletion, *, until: float) -> bool:
-    """Do what is due of a deletion until the monotonic time `until`. Return whether it is completed."""
-    account, is_due = deletion.account, deletion.due_at <= timezone.now()
-    if is_due:
+def _attempt(step: Callable[..., int], account: Account, **options: float) -> int:
+    """Return the result of a step of a deletion. If it fails, log the error and return 0: it will be repeated."""
+    try:
+        return step(account, **options)
+    except Exception:
+        logger.exception("the deletion of account %s failed and will be continued", account.pk)
+        return 0
+
+
+def _lock(account: Account) -> QuerySet[AccountDeletion]:
+    """Lock an account. Return its open deletion, none if it was undone or completed."""
+    Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+    return AccountDeletion.objects.filter(pk=account.pk, completed_at=None)
+
+
+def _advance(account: Account, *, until: float) -> bool:
+    """Remove the data of an account until the monotonic time `until`. Return whether the deletion is completed."""
+    with transaction.atomic():
+        # Since the round began, the deletion may have been undone.
+        if not _lock(account).filter(due_at__lte=Now()).exists():
+            return False
         # Again, because an operator may have lifted the suspension. No job is submitted from here on.
-        with transaction.atomic():
-            Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-            _stop(account, by=SYSTEM)
-    if cancel_jobs(account) or not is_due:
+        _stop(account, by=SYSTEM)
+    if cancel_jobs(account):
         return False
     exports.delete(exports.of_account(account))
     if not (remove_jobs(account, until=until) and remove_webhook_events(account, until=until)):
@@ -163,11 +196,13 @@ def _advance(deletion: AccountDeletion, *, until: float) -> bool:
 def cancel_jobs(account: Account) -> int:
     """Cancel a batch of the account's unfinished jobs. Return how many are unfinished."""
     unfinished = Job.objects.filter(account=account, status__in=ACTIVE)
-    for job in unfinished.filter(cancel_requested_at=None)[:BATCH]:
-        try:
+    with transaction.atomic():
+        if not _lock(account).exists():
+            return 0
+        batch = list(unfinished.filter(cancel_requested_at=None)[:BATCH])
+    for job in batch:
+        with suppress(JobAlreadyEnded):
             cancellation.cancel(job, by=SYSTEM)
-        except JobAlreadyEnded:
-            continue
     return unfinished.count()
 
 
@@ -206,29 +241,58 @@ def remove_webhook_events(account: Account, *, until: float) -> bool:
 
 
 def remove_rest(account: Account, *, until: float) -> bool:
-    """Remove the audit log, then everything else but the ledger. Return whether the deletion is completed."""
-    while _delete_batch(AuditEvent.objects.filter(account=account)):
+    """Remove the audit log, then everything else but the ledger. Return whether the deletion is completed.
+
+    A request that began earlier can still write rows. So the deletion is completed in a later round, once there is
+    nothing to remove.
+    """
+    removed = 0
+    while batch := _delete_batch(AuditEvent.objects.filter(account=account)):
+        removed += batch
         if time.monotonic() > until:
             return False
     with transaction.atomic():
-        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-        if Export.objects.filter(account=account).exists():
+        deletion = _lock(account)
+        removed += _remove_rows(account)
+        if removed or Export.objects.filter(account=account).exists():
             return False
-        _remove_rows(account)
         Account.objects.filter(pk=account.pk).update(name=f"deleted-{account.pk}-{secrets.token_hex(4)}")
-        AccountDeletion.objects.filter(pk=account.pk).update(completed_at=Now(), requested_by="")
+        completed = deletion.update(completed_at=Now(), requested_by="")
     logger.info("the data of account %s is deleted", account.pk)
-    return True
+    return bool(completed)
 
 
-def _remove_rows(account: Account) -> None:
-    """Delete the few remaining rows of a locked account."""
+def _remove_rows(account: Account) -> int:
+    """Delete the few remaining rows of a locked account. Return how many were deleted or made anonymous."""
     with connection.cursor() as cursor:
         cursor.execute(ALLOW_DELETION)
-    Endpoint.objects.filter(client__account=account).delete()
-    ApiKey.objects.filter(client__account=account).delete()
-    for model in (AuditEvent, DailyUsage, StoredBytes, Client, Invitation, Membership):
-        model._default_manager.filter(account=account).delete()  # noqa: SLF001 - documented by Django
+    _blank_admin_history(account)
+    removed, _ = Endpoint.objects.filter(client__account=account).delete()
+    for model in (AuditEvent, DailyUsage, StoredBytes, Invitation, Membership):
+        removed += model._default_manager.filter(account=account).delete()[0]  # noqa: SLF001 - documented by Django
+    return removed + _anonymize(account)
+
+
+def _anonymize(account: Account) -> int:
+    """Remove what clients and keys say about people. Return how many rows changed.
+
+    The rows stay, because deleting one would search all jobs of the service for it.
+    """
+    clients = Client.objects.filter(account=account, is_default=False).exclude(name__regex=ANONYMOUS_PATTERN)
+    keys = ApiKey.objects.filter(client__account=account).exclude(sha256__regex=ANONYMOUS_PATTERN)
+    return clients.update(name=ANONYMOUS) + keys.update(
+        name="", sha256=ANONYMOUS, last4="", created_by=None, expires_at=None, last_used_at=None
+    )
+
+
+def _blank_admin_history(account: Account) -> None:
+    """Remove the names of an account's objects from the history of the admin."""
+    direct = [model.objects.filter(account=account) for model in (AccountDeletion, Client, Invitation, Membership)]
+    of_clients = [model.objects.filter(client__account=account) for model in (ApiKey, Endpoint)]
+    for rows in (Account.objects.filter(pk=account.pk), *direct, *of_clients):
+        ids = [str(pk) for pk in rows.values_list("pk", flat=True)]
+        entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(rows.model))
+        entries.filter(object_id__in=ids).update(object_repr="", change_message="")
 
 
 def _delete_batch(rows: QuerySet[Any]) -> int:

@@ -15,5 +15,9 @@ class OnlyOwner(Exception):
         self.accounts = accounts
 
 
+class StaffUser(Exception):
+    """Staff cannot delete themselves, because the admin's history of their actions would be deleted too."""
+
+
 class DeletionStarted(Exception):
     """The grace period has ended, so the deletion cannot be undone."""

@@ -1,14 +1,15 @@
-"""Exports: requested on a page, built by a task, available for a week, then deleted.
+"""Exports: requested on a page, built by a task, available until the next one or for a week, then deleted.
 
 A task builds one export at a time, so that exports occupy one process of `control`. The file is written to a
 temporary file first. No transaction is open meanwhile: the rows of an export are those of several moments.
 """
 
 import logging
+import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import IO, cast
 
@@ -18,6 +19,7 @@ from django.core.files.storage import default_storage
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from billing.models import Account
 from clients import audit
@@ -25,7 +27,8 @@ from clients.audit import Action, Actor
 from privacy import account_data, archive, user_data
 from privacy.archive import Section
 from privacy.errors import ExportPending
-from privacy.models import Export
+from privacy.models import FOLDER, Export
+from simservice.storages import MAX_REMOVED_AT_ONCE, ArtifactStorage
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +36,9 @@ KEPT = timedelta(days=7)
 LEASE = timedelta(minutes=5)
 RENEWED_EVERY_SECONDS = 30.0
 MAX_ATTEMPTS = 3
-DELETED_AT_ONCE = 100
+DELETED_AT_ONCE, DELETING_SECONDS = 100, 10.0
+# The names of files begin with the day of the request.
+DATED = re.compile(r"\d{8}-")
 # Makes concurrent tasks claim one after another.
 CLAIM_LOCK = 7_316_504_211
 WAITING = Q(completed_at=None, failed_at=None)
@@ -41,6 +46,19 @@ WAITING = Q(completed_at=None, failed_at=None)
 
 class LeaseLost(Exception):
     """Another task builds the export, or it was deleted."""
+
+
+class RenewingFile(File):  # type: ignore[type-arg]  # Not generic at runtime
+    """A file that renews the lease while the storage reads it. Reading raises LeaseLost."""
+
+    def __init__(self, file: IO[bytes], renew: Callable[[], None]) -> None:
+        super().__init__(file)
+        self.renew = renew
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes."""
+        self.renew()
+        return cast(IO[bytes], self.file).read(size)
 
 
 def request_account_export(account: Account, *, by: Actor) -> Export:
@@ -114,15 +132,24 @@ def build(export: Export) -> bool:
     Otherwise it is built again when the lease has expired, up to `MAX_ATTEMPTS` times.
     """
     try:
-        with _written(_sections(export), keep_alive=_renewal(export)) as (content, size):
-            default_storage.save(export.storage_name, File(content))
-        _write(export, completed_at=Now(), bytes=size, expires_at=Now() + KEPT, lease_expires_at=None)
+        renew = _renewal(export)
+        with _written(_sections(export), keep_alive=renew) as (content, size):
+            default_storage.save(export.file_name, RenewingFile(content, renew))
+        _complete(export, size=size)
     except (OSError, LeaseLost) as error:
         logger.warning("export %s was not built, attempt %s: %r", export.pk, export.attempt, error)
-        if not Export.objects.filter(pk=export.pk).exists():
-            default_storage.delete(export.storage_name)
+        with suppress(OSError):
+            default_storage.delete(export.file_name)
         return False
     return True
+
+
+def _complete(export: Export, *, size: int) -> None:
+    """Make an export available instead of the previous one. Raises LeaseLost."""
+    with transaction.atomic():
+        _write(export, completed_at=Now(), bytes=size, expires_at=Now() + KEPT, lease_expires_at=None)
+        of_same = {"account": export.account} if export.account else {"account": None, "user": export.user}
+        available(Export.objects.filter(**of_same)).exclude(pk=export.pk).update(expires_at=Now())
 
 
 def _sections(export: Export) -> Iterator[Section]:
@@ -168,12 +195,37 @@ def _write(export: Export, **changes: object) -> None:
 
 
 def delete_expired() -> int:
-    """Delete a batch of expired exports with their files. Return how many were deleted."""
-    expired = Export.objects.filter(expires_at__lt=Now()).order_by("expires_at")
-    return delete(expired[:DELETED_AT_ONCE])
+    """Delete expired exports with their files, for about `DELETING_SECONDS`. Return how many were deleted.
+
+    Their order is random, so that one which cannot be deleted does not stop the others.
+    """
+    until, deleted = time.monotonic() + DELETING_SECONDS, 0
+    for export in Export.objects.filter(expires_at__lt=Now()).order_by("?")[:DELETED_AT_ONCE]:
+        if time.monotonic() > until:
+            break
+        try:
+            deleted += delete([export])
+        except OSError as error:
+            logger.warning("export %s was not deleted and will be retried: %s", export.pk, error)
+    return deleted
 
 
-def delete(exports: QuerySet[Export]) -> int:
+def delete_unknown() -> int:
+    """Delete files that belong to no export, as after a restore. Return how many were deleted. Raises OSError.
+
+    Only files from before any export that is still available are deleted: a database that does not know newer ones
+    may be the wrong one.
+    """
+    oldest = f"{timezone.now() - KEPT - timedelta(days=1):%Y%m%d}"
+    names = [name for name in default_storage.listdir(FOLDER)[1] if DATED.match(name) and name < oldest]
+    by_base = {f"{FOLDER}/{name.rpartition('-')[0]}": f"{FOLDER}/{name}" for name in names[:MAX_REMOVED_AT_ONCE]}
+    known = Export.objects.filter(storage_name__in=by_base).values_list("storage_name", flat=True)
+    if unknown := [by_base[base] for base in by_base.keys() - set(known)]:
+        cast(ArtifactStorage, default_storage).delete_many(unknown)
+    return len(unknown)
+
+
+def delete(exports: Iterable[Export]) -> int:
     """Delete exports that are not being built, files first, so that a crash in between leaves the row.
 
     Raises OSError.
@@ -181,12 +233,12 @@ def delete(exports: QuerySet[Export]) -> int:
     deleted = 0
     for export in exports:
         unleased = Export.objects.filter(pk=export.pk).exclude(lease_expires_at__gt=Now())
-        if unleased.exists():
-            default_storage.delete(export.storage_name)
+        if (current := unleased.first()) is not None:
+            cast(ArtifactStorage, default_storage).delete_many(current.file_names)
             deleted += unleased.delete()[0]
     return deleted
 
 
 def open_file(export: Export) -> IO[bytes]:
     """Open the file of an export. Raises FileNotFoundError, or another OSError if the storage does not respond."""
-    return cast(IO[bytes], default_storage.open(export.storage_name))
+    return cast(IO[bytes], default_storage.open(export.file_name))

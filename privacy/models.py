@@ -9,10 +9,12 @@ from django.utils import timezone
 from billing.models import Account
 from simservice.ids import new_token
 
+FOLDER = "exports"
+
 
 def storage_name() -> str:
-    """Return a new name of a file in the artifact storage."""
-    return f"exports/{new_token()}.zip"
+    """Return a new name in the artifact storage that begins with the day. The names of files add the attempt."""
+    return f"{FOLDER}/{timezone.now():%Y%m%d}-{new_token()}"
 
 
 class Export(models.Model):
@@ -53,6 +55,16 @@ class Export(models.Model):
 
     def __str__(self) -> str:
         return f"export {self.pk}"
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of the current attempt's file. A lost attempt that still writes has another."""
+        return self.file_names[-1]
+
+    @property
+    def file_names(self) -> list[str]:
+        """Return the names of the files of all attempts, at least one."""
+        return [f"{self.storage_name}-{attempt}.zip" for attempt in range(1, max(self.attempt, 1) + 1)]
 
 
 class AccountDeletion(models.Model):

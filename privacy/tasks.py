@@ -4,6 +4,7 @@ import logging
 
 from django.db import Error as DatabaseError
 
+from clients import invitations
 from privacy import accounts, exports
 from simservice.celery import app
 
@@ -24,9 +25,9 @@ def build_exports() -> None:
 
 @app.task(name="privacy.tasks.delete_data")
 def delete_data() -> None:
-    """Delete expired exports, and continue the deletions of accounts."""
-    try:
-        exports.delete_expired()
-        accounts.proceed()
-    except (DatabaseError, OSError):
-        logger.exception("deleting data failed and will be retried")
+    """Delete what has expired, and continue the deletions of accounts. No step depends on another."""
+    for step in (invitations.delete_expired, exports.delete_expired, exports.delete_unknown, accounts.proceed):
+        try:
+            step()
+        except (DatabaseError, OSError):
+            logger.exception("deleting data failed and will be retried")

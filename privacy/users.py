@@ -7,11 +7,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from billing.models import Account
-from clients import members
+from clients import former_addresses, members
 from clients.audit import Action, Actor
 from clients.models import Invitation, Membership
 from privacy import exports
-from privacy.errors import ExportPending, OnlyOwner
+from privacy.errors import ExportPending, OnlyOwner, StaffUser
 
 
 def accounts_owned_alone(user: User) -> list[str]:
@@ -22,17 +22,21 @@ def accounts_owned_alone(user: User) -> list[str]:
 
 
 def delete(user: User, *, by: Actor) -> None:
-    """Delete a user with their sessions, second factors, memberships and exports. Raises OnlyOwner,
+    """Delete a user with their sessions, second factors, memberships and exports. Raises OnlyOwner, StaffUser,
     ExportPending if the user requested an export at the same moment, or OSError.
 
     Keys that the user created stay, because they belong to the accounts. A repeated call finishes an interrupted
-    one.
+    one, and does nothing after a completed one.
     """
     _require_no_account(user)
+    _require_no_staff(user, by=by)
     exports.delete(exports.of_user(user))
     with transaction.atomic():
-        _lock_accounts(user)
+        locked = _lock_with_accounts(user)
+        if locked is None:
+            return
         _require_no_account(user)
+        _require_no_staff(locked, by=by)
         if exports.of_user(user).exists():
             raise ExportPending
         for membership in Membership.objects.filter(user=user).select_related("user"):
@@ -40,6 +44,7 @@ def delete(user: User, *, by: Actor) -> None:
         of_user = Q(accepted_by=user) | Q(email__iexact=user.email)
         Invitation.objects.filter(of_user, closed_at__isnull=False).delete()
         sessions = UserSession.objects.filter(user=user)
+        former_addresses.remember(user)
         Session.objects.filter(session_key__in=list(sessions.values_list("session_key", flat=True))).delete()
         user.delete()
 
@@ -49,8 +54,17 @@ def _require_no_account(user: User) -> None:
         raise OnlyOwner(names)
 
 
-def _lock_accounts(user: User) -> None:
-    """Lock the user and their accounts, so that members change one at a time and no export is requested."""
-    User.objects.select_for_update().get(pk=user.pk)
+def _require_no_staff(user: User, *, by: Actor) -> None:
+    if user.is_staff and by.user == user:
+        raise StaffUser
+
+
+def _lock_with_accounts(user: User) -> User | None:
+    """Lock a user and their accounts, so that members change one at a time and no export is requested.
+
+    Return the user, or None if another request deleted them.
+    """
+    locked = User.objects.select_for_update().filter(pk=user.pk).first()
     accounts = Account.objects.filter(memberships__user=user).order_by("pk")
     list(accounts.select_for_update(of=("self",), no_key=True).values_list("pk"))
+    return locked

@@ -25,6 +25,8 @@ class Purpose(StrEnum):
     WEBHOOK_SECRETS = "webhook secrets"
     # Credentials of unfinished jobs, in Redis
     GAME_CREDENTIALS = "game credentials"
+    # Digests of the email addresses of deleted users, in the database
+    FORMER_ADDRESSES = "former addresses"
 
 
 def _keys(purpose: Purpose) -> list[str]:
@@ -37,10 +39,20 @@ def _keys(purpose: Purpose) -> list[str]:
     return [key for key in keys if key]
 
 
+def _derive(key: str, *, purpose: Purpose) -> bytes:
+    """Return a key derived from one of the deployment's keys, which can be any text."""
+    return hmac.new(key.encode(), purpose.encode(), hashlib.sha256).digest()
+
+
 def _fernet(key: str, *, purpose: Purpose) -> Fernet:
-    """Return a cipher with a key derived from one of the deployment's keys, which can be any text."""
-    digest = hmac.new(key.encode(), purpose.encode(), hashlib.sha256).digest()
-    return Fernet(base64.urlsafe_b64encode(digest))
+    """Return a cipher with a key derived from one of the deployment's keys."""
+    return Fernet(base64.urlsafe_b64encode(_derive(key, purpose=purpose)))
+
+
+def digests(text: str, *, purpose: Purpose) -> list[str]:
+    """Return keyed hashes of a text, by which it can be recognized but not read: the current key's first."""
+    keys = [_derive(key, purpose=purpose) for key in _keys(purpose)]
+    return [hmac.new(key, text.encode(), hashlib.sha256).hexdigest() for key in keys]
 
 
 def _cipher(purpose: Purpose) -> MultiFernet:

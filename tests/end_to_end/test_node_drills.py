@@ -35,11 +35,11 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240),
 
 JOBS, SLOTS = 8, 2
 PATIENCE_SECONDS = 150
-# About half a second of work on a quiet machine.
-PROFILE = 'mage="A"\nlevel=80\niterations=8000\n' + "".join(
-    f"profileset.{number}+=head=,id=1,ilevel={600 + number}\n" for number in range(8)
-)
+# About half a second of work on a quiet machine
+SHORT_ITERATIONS = 8_000
 LEASE_SECONDS, STOP_SECONDS = 4, 2
+# Twice as long as a drained node waits for its jobs
+LONG_ITERATIONS = SHORT_ITERATIONS * 2 * 2 * STOP_SECONDS
 KINDS = {
     "sim": [*WORKER, "--concurrency", str(SLOTS)],
     "control": ["-m", "simservice.worker", "control", "--queues", "control", "--concurrency", "4", "--beat"],
@@ -95,9 +95,13 @@ class Site:
     receiver: Receiver
     bucket: Path
 
-    def submit_all(self) -> None:
-        for _ in range(JOBS):
-            self.client.submit(PROFILE, webhook={"events": ["job.terminal"]})
+    def submit_all(self, *, long: int = 0) -> None:
+        """Submit all jobs. The first `long` ones take longer."""
+        profilesets = [f"profileset.{number}+=head=,id=1,ilevel={600 + number}\n" for number in range(8)]
+        for position in range(JOBS):
+            iterations = LONG_ITERATIONS if position < long else SHORT_ITERATIONS
+            profile = f'mage="A"\nlevel=80\niterations={iterations}\n{"".join(profilesets)}'
+            self.client.submit(profile, webhook={"events": ["job.terminal"]})
 
     def wait_for_ends(self) -> None:
         """Wait until all jobs have ended and all their webhooks are delivered."""
@@ -185,7 +189,7 @@ def test_a_killed_node_loses_no_job_and_no_webhook(site: Site) -> None:
 
 
 def test_a_drained_node_returns_its_jobs(site: Site) -> None:
-    site.submit_all()
+    site.submit_all(long=SLOTS * len(site.nodes))
     wait_until(lambda: bool(site.nodes[0].running()), seconds=PATIENCE_SECONDS)
     started = time.monotonic()
     site.nodes[0].send(signal.SIGTERM)
@@ -195,6 +199,7 @@ def test_a_drained_node_returns_its_jobs(site: Site) -> None:
     assert not site.nodes[0].running()
     site.wait_for_ends()
     repeated = Job.objects.filter(attempt__gt=1).count()
+    assert repeated
     report(
         f"Drained in {seconds:.1f} s with STOP_SECONDS={STOP_SECONDS}; jobs repeated: {repeated}; {site.losses()}"
     )

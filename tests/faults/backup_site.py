@@ -97,6 +97,7 @@ class Site:
         """Return the environment of the guide's commands."""
         path = os.pathsep.join([str(postgres._wheel() / postgres.PROGRAMS), str(RCLONE.parent), os.environ["PATH"]])
         chosen = {"PATH": path, "BACKUP": str(self.backup), "PGDATA": str(self.pgdata)}
+        chosen["DIRECT_URL"] = self.database_url
         return {**os.environ, **self.environment(), **self.remote(), **chosen}
 
     def remote(self) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`verifyartifacts`: artifacts without files, and files without jobs."""
 
 import io
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.models import ApiKey
-from jobs import artifact_audit, artifacts, lifecycle
+from jobs import artifact_audit, artifacts, lifecycle, storage
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
@@ -94,6 +95,24 @@ def test_a_missing_file_is_recorded_in_the_result(api: Api, artifact: Artifact) 
     lost = {"kind": "input", "name": "input.simc", "stage": None, "reason": "The file was lost."}
     assert result["missingArtifacts"] == [lost]
     assert run() == "Artifacts whose file is missing: 0. Files without a job: 0.\n"
+
+
+def test_a_missing_file_leaves_the_storage_quota(artifact: Artifact) -> None:
+    storage.mend(artifact.job.account_id)
+    default_storage.delete(artifact.storage_name)
+    run("--record-missing")
+    assert storage.stored_bytes(artifact.job.account) == artifact.bytes == 4
+    call_command("verifystorage")
+
+
+@pytest.mark.parametrize("ends", [lambda job: job.update(created_at="2020-01-01T00:00Z"), lambda job: job.delete()])
+def test_a_job_that_ends_during_the_check_is_skipped(artifact: Artifact, ends: Callable[..., object]) -> None:
+    default_storage.delete(artifact.storage_name)
+    (rows,) = artifact_audit.missing_files()
+    ends(Job.objects.filter(pk=artifact.job_id))
+    artifact_audit.record_missing(rows)
+    assert not Job.objects.exclude(missing_artifacts=[]).exists()
+    assert not any(artifact_audit.missing_files())
 
 
 def test_missing_files_of_expired_jobs_do_not_count(artifact: Artifact) -> None:

@@ -1,12 +1,14 @@
 """Deletion of accounts: the grace period, the removal in batches, and what is kept."""
 
+import time
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.contrib.admin import site
-from django.contrib.admin.models import LogEntry
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.messages import get_messages
 from django.contrib.messages.storage.cookie import CookieStorage
 from django.core.files.storage import default_storage
@@ -16,7 +18,7 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from billing.models import Account, Balance, Entry, Grant, Hold
-from clients.models import ApiKey, AuditEvent, FirstAccount, Invitation, Membership
+from clients.models import ApiKey, AuditEvent, Client, FirstAccount, Invitation, Membership
 from jobs import artifacts, lifecycle
 from jobs.enums import ACTIVE, CLAIMED
 from jobs.models import Job
@@ -27,13 +29,13 @@ from tests.admin_actions import act, choose, confirm
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.signing_in import PASSWORD, confirm_identity, log_in
-from tests.factories import actor_of, make_key, make_member
+from tests.factories import actor_of, make_invitation, make_key, make_member
 from tests.privacy.data import make_full_account
 from webhooks.models import Endpoint, Event
 
 pytestmark = pytest.mark.django_db
 ACCOUNTS = "/admin/billing/account/"
-KEPT = {Account, AccountDeletion, Balance, Entry, Grant, Hold, FirstAccount}
+KEPT = {Account, AccountDeletion, Balance, Client, Entry, Grant, Hold, FirstAccount}
 
 
 @pytest.fixture
@@ -53,10 +55,20 @@ def make_due(owner: Membership) -> None:
         lifecycle.finish(job, lifecycle.CANCELLED)
 
 
+def complete() -> None:
+    """Run the round that removes the rest, and the one that finds nothing more."""
+    tasks.delete_data()
+    tasks.delete_data()
+
+
 def delete_account(owner: Membership) -> None:
     start(owner)
     make_due(owner)
-    tasks.delete_data()
+    complete()
+
+
+def is_completed(owner: Membership) -> bool:
+    return AccountDeletion.objects.filter(pk=owner.account.pk, completed_at__isnull=False).exists()
 
 
 def rows_of(account: Account) -> dict[type[models.Model], int]:
@@ -98,6 +110,67 @@ def test_a_deletion_can_be_undone(owner: Membership) -> None:
     assert list(actions.order_by("pk")) == ["account.deletion_requested", "account.deletion_undone"]
 
 
+def test_a_suspension_in_the_grace_period_is_kept(owner: Membership) -> None:
+    start(owner)
+    at = timezone.now() + timedelta(days=1)
+    Account.objects.filter(pk=owner.account.pk).update(suspended_at=at)
+    accounts.undo(owner.account, by=actor_of(owner))
+    owner.account.refresh_from_db()
+    assert owner.account.suspended_at == at
+
+
+@pytest.mark.parametrize("step", [accounts.cancel_jobs, lambda each: accounts._advance(each, until=inf)])
+def test_a_deletion_undone_in_a_round_removes_nothing(owner: Membership, step: Any) -> None:
+    start(owner)
+    accounts.undo(owner.account, by=actor_of(owner))
+    before = rows_of(owner.account)
+    assert not step(owner.account)
+    assert rows_of(owner.account) == before
+    assert not Job.objects.filter(cancel_requested_at__isnull=False).exists()
+    owner.account.refresh_from_db()
+    assert owner.account.suspended_at is None
+
+
+def test_a_failing_deletion_does_not_stop_others(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = make_full_account()
+    for each in (other, owner):
+        start(each)
+        make_due(each)
+    remove = accounts.remove_jobs
+
+    def fail_for_other(account: Account, *, until: float) -> bool:
+        return remove(account, until=until / (account != other.account))
+
+    monkeypatch.setattr(accounts, "remove_jobs", fail_for_other)
+    complete()
+    assert (is_completed(other), is_completed(owner)) == (False, True)
+
+
+def test_a_failing_storage_does_not_stop_deletions(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> int:
+        raise OSError
+
+    monkeypatch.setattr(exports, "delete_expired", fail)
+    monkeypatch.setattr(exports, "delete_unknown", fail)
+    delete_account(owner)
+    assert is_completed(owner)
+
+
+def test_due_deletions_share_the_time(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in (owner, make_full_account()):
+        start(each)
+        accounts.finish_now(each.account)
+    shares: list[float] = []
+
+    def take(_: Account, *, until: float) -> bool:
+        shares.append(until - time.monotonic())
+        return False
+
+    monkeypatch.setattr(accounts, "_advance", take)
+    accounts.proceed()
+    assert shares[0] < accounts.ROUND_SECONDS * 0.6 < shares[1]
+
+
 def test_an_earlier_suspension_survives_the_undoing(owner: Membership) -> None:
     at = timezone.now() - timedelta(days=1)
     Account.objects.filter(pk=owner.account.pk).update(suspended_at=at)
@@ -127,7 +200,7 @@ def test_everything_but_the_ledger_is_removed(owner: Membership) -> None:
     other = make_full_account()
     exports.request_account_export(owner.account, by=actor_of(owner))
     tasks.build_exports()
-    names = [*Export.objects.values_list("storage_name", flat=True)]
+    names = [export.file_name for export in Export.objects.all()]
     folders = {artifacts.folder_of(job.pk): f"{job.pk}-" for job in Job.objects.filter(account=owner.account)}
     others = rows_of(other.account)
     delete_account(owner)
@@ -142,20 +215,37 @@ def test_everything_but_the_ledger_is_removed(owner: Membership) -> None:
 
 def test_the_kept_account_has_no_personal_data(owner: Membership) -> None:
     before = ledger_of(owner.account)
-    name, email = owner.account.name, owner.user.email
+    name, email, key = owner.account.name, owner.user.email, ApiKey.objects.get(client__account=owner.account)
+    for row in (owner.account, owner, key):
+        LogEntry.objects.log_actions(owner.user.pk, [row], CHANGE, name)
     start(owner)
     make_due(owner)
     settled = ledger_of(owner.account)
-    tasks.delete_data()
+    complete()
     assert ledger_of(owner.account) == settled
     assert [len(rows) for rows in settled] >= [len(rows) for rows in before]
     account = Account.objects.get(pk=owner.account.pk)
     deletion = AccountDeletion.objects.get(pk=account.pk)
     assert account.name.startswith(f"deleted-{account.pk}-")
     assert deletion.completed_at is not None
-    kept = f"{account.__dict__} {deletion.__dict__} {settled}"
-    assert name not in kept
-    assert email not in kept
+    rows = [
+        *Client.objects.filter(account=account).values(),
+        *ApiKey.objects.filter(client__account=account).values(),
+    ]
+    kept = f"{account.__dict__} {deletion.__dict__} {settled} {rows} {list(LogEntry.objects.values())}"
+    assert not any(text in kept for text in (name, email, "bot", key.sha256, key.last4))
+
+
+def test_rows_written_during_the_last_round_are_removed(owner: Membership) -> None:
+    start(owner)
+    make_due(owner)
+    tasks.delete_data()
+    make_invitation(owner.account, email="late@example.org")
+    tasks.delete_data()
+    assert not is_completed(owner)
+    tasks.delete_data()
+    assert is_completed(owner)
+    assert rows_of(owner.account).keys() <= KEPT
 
 
 def test_a_repeated_request_changes_nothing(owner: Membership) -> None:
@@ -163,6 +253,10 @@ def test_a_repeated_request_changes_nothing(owner: Membership) -> None:
     before = AccountDeletion.objects.values().get(), AuditEvent.objects.count()
     start(owner)
     assert (AccountDeletion.objects.values().get(), AuditEvent.objects.count()) == before
+
+
+class Killed(BaseException):
+    """The process was killed."""
 
 
 STEPS = [
@@ -188,13 +282,14 @@ def test_a_crash_at_any_step_is_made_up_for(step: str, when: str, monkeypatch: p
     def crash(*args: Any, **kwargs: Any) -> Any:
         if when == "after":
             original(*args, **kwargs)
-        raise ZeroDivisionError
+        raise Killed
 
     monkeypatch.setattr(accounts, step, crash)
-    with pytest.raises(ZeroDivisionError):
-        accounts.proceed()
+    with pytest.raises(Killed):
+        complete()
     monkeypatch.undo()
-    accounts.proceed()
+    complete()
+    assert is_completed(owner)
     assert rows_of(owner.account).keys() <= KEPT
     call_command("verifyledger")
 
@@ -207,10 +302,11 @@ def test_data_is_removed_in_batches(owner: Membership, monkeypatch: pytest.Monke
 
 def test_a_round_ends_within_its_time_limit(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     start(owner)
-    make_due(owner)
+    accounts.finish_now(owner.account)
     monkeypatch.setattr(accounts, "ROUND_SECONDS", -1.0)
     assert accounts.proceed() == 0
     assert Job.objects.count() == 3
+    assert not Job.objects.filter(status__in=ACTIVE, cancel_requested_at=None).exists()
 
 
 def test_a_job_that_still_runs_delays_the_removal(owner: Membership) -> None:
@@ -228,7 +324,7 @@ def test_an_event_in_flight_delays_the_removal(owner: Membership) -> None:
     tasks.delete_data()
     assert AccountDeletion.objects.get().completed_at is None
     Event.objects.update(state="delivered", lease_expires_at=None, ended_at=timezone.now())
-    tasks.delete_data()
+    complete()
     assert AccountDeletion.objects.get().completed_at is not None
 
 

@@ -3,9 +3,11 @@
 import tracemalloc
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -16,10 +18,10 @@ from django.utils import timezone
 from clients.models import ApiKey, AuditEvent, Membership
 from privacy import account_data, archive, exports, tasks
 from privacy.errors import ExportPending
-from privacy.models import Export
+from privacy.models import Export, storage_name
 from tests.concurrency import at_once
 from tests.dashboard.browsing import browser_of, text_of
-from tests.factories import PROFILE, actor_of, make_key, make_member, make_running_job
+from tests.factories import PROFILE, actor_of, make_export, make_key, make_member, make_running_job
 from tests.privacy.data import end_job, make_full_account, read_archive
 from tests.s3_server import S3Server
 from webhooks.models import Endpoint
@@ -123,7 +125,7 @@ def test_an_export_expires_with_its_file(owner: Membership) -> None:
     assert browser_of(owner).get(f"/dashboard/{owner.account}/data/exports/{export.pk}").status_code == 404
     tasks.delete_data()
     assert not Export.objects.exists()
-    assert not default_storage.exists(export.storage_name)
+    assert not default_storage.exists(export.file_name)
 
 
 def test_a_killed_task_is_repeated(owner: Membership) -> None:
@@ -147,6 +149,14 @@ def test_an_export_fails_after_three_attempts(owner: Membership, s3_server: S3Se
     assert "Failed" in text_of(browser_of(owner).get(f"/dashboard/{owner.account}/data"))
 
 
+def test_a_download_says_that_the_storage_is_down(owner: Membership, s3_server: S3Server) -> None:
+    export = make_export(owner.account)
+    with override_settings(STORAGES=s3_server.storages(secret_access_key="another")):
+        response = browser_of(owner).get(f"/dashboard/{owner.account}/data/exports/{export.pk}")
+    assert response.status_code == 503
+    assert "Storage is not responding. Try again later." in text_of(response)
+
+
 def test_a_lost_lease_stops_the_task(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "RENEWED_EVERY_SECONDS", 0.0)
     exports.request_account_export(owner.account, by=actor_of(owner))
@@ -164,7 +174,68 @@ def test_a_deleted_export_leaves_no_file(owner: Membership) -> None:
     assert exports.delete(exports.of_account(owner.account)) == 0
     Export.objects.all().delete()
     assert not exports.build(export)
-    assert not default_storage.exists(export.storage_name)
+    assert not default_storage.exists(export.file_name)
+
+
+def test_a_lost_attempt_that_still_writes_changes_nothing(owner: Membership) -> None:
+    exports.request_account_export(owner.account, by=actor_of(owner))
+    lost = exports._claim()
+    assert lost is not None
+    Export.objects.update(lease_expires_at=timezone.now())
+    tasks.build_exports()
+    assert not exports.build(lost)
+    assert not default_storage.exists(lost.file_name)
+    assert default_storage.exists(Export.objects.get().file_name)
+    default_storage.save(lost.file_name, ContentFile(b"killed while it wrote"))
+    exports.delete(Export.objects.all())
+    assert not default_storage.exists(lost.file_name)
+
+
+def test_an_upload_renews_the_lease(owner: Membership) -> None:
+    renewed: list[bool] = []
+    with TemporaryFile() as content:
+        content.write(b"text")
+        content.seek(0)
+        default_storage.save("exports/upload", exports.RenewingFile(content, lambda: renewed.append(True)))
+    assert renewed
+    with default_storage.open("exports/upload") as file:
+        assert file.read() == b"text"
+    default_storage.delete("exports/upload")
+
+
+def test_a_new_export_replaces_the_previous_one(owner: Membership) -> None:
+    own = exports.request_user_export(owner.user)
+    for _ in range(2):
+        latest = exports.request_account_export(owner.account, by=actor_of(owner))
+        tasks.build_exports()
+    tasks.delete_data()
+    assert set(Export.objects.all()) == {own, latest}
+
+
+def test_one_export_that_stays_does_not_stop_others(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    stays, _ = make_export(owner.account), make_export(owner.account)
+    Export.objects.update(expires_at=timezone.now() - timedelta(days=1))
+    delete = exports.delete
+
+    def fail_for_one(chosen: list[Export]) -> int:
+        if chosen == [stays]:
+            raise OSError
+        return delete(chosen)
+
+    monkeypatch.setattr(exports, "delete", fail_for_one)
+    tasks.delete_data()
+    assert [*Export.objects.all()] == [stays]
+
+
+def test_old_files_without_an_export_are_deleted(owner: Membership) -> None:
+    known = Export.objects.create(account=owner.account, storage_name="exports/20200101-known")
+    unknown, new = "exports/20200101-token-1.zip", f"{storage_name()}-1.zip"
+    for name in (known.file_name, unknown, new):
+        default_storage.save(name, ContentFile(b"text"))
+    tasks.delete_data()
+    assert [default_storage.exists(name) for name in (known.file_name, unknown, new)] == [True, False, True]
+    for name in (known.file_name, new):
+        default_storage.delete(name)
 
 
 @pytest.mark.django_db(transaction=True)

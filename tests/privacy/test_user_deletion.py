@@ -1,23 +1,29 @@
 """Deletion of users by themselves and by operators."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from allauth.account.models import EmailAddress
 from allauth.usersessions.models import UserSession
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
+from django.test import override_settings
+from django.utils import timezone
 
+from billing import ledger
+from clients.accounts import open_own_account
 from clients.audit import SYSTEM
-from clients.models import ApiKey, AuditEvent, Invitation, Membership
-from privacy import accounts, exports, users
-from privacy.errors import ExportPending, OnlyOwner
+from clients.models import ApiKey, AuditEvent, FormerAddress, Invitation, Membership
+from privacy import accounts, exports, tasks, users
+from privacy.errors import ExportPending, OnlyOwner, StaffUser
 from privacy.models import Export
 from tests.dashboard.browsing import text_of
 from tests.dashboard.signing_in import PASSWORD, confirm_identity, log_in
-from tests.factories import actor_of, make_account, make_key, make_member
+from tests.factories import actor_of, make_account, make_invitation, make_key, make_member
 
 pytestmark = pytest.mark.django_db
 
@@ -48,7 +54,7 @@ def test_everything_of_a_user_is_removed(member: Membership, client: Any) -> Non
     key, _ = make_key(member.account, by=actor_of(member))
     exports.request_user_export(member.user)
     exports.build_waiting()
-    name = Export.objects.get().storage_name
+    name = Export.objects.get().file_name
     users.delete(member.user, by=SYSTEM)
     for model in (Export, UserSession, Session):
         assert not model._default_manager.exists()
@@ -73,6 +79,37 @@ def test_the_only_owner_cannot_be_deleted(member: Membership, client: Any) -> No
     users.delete(member.user, by=SYSTEM)
 
 
+def test_a_new_user_with_a_former_address_gets_no_credits(member: Membership) -> None:
+    Membership.objects.filter(pk=member.pk).delete()
+    first = open_own_account(member.user)
+    accounts.request(first, by=SYSTEM)
+    users.delete(member.user, by=SYSTEM)
+    key = settings.SECRET_KEY
+    with override_settings(SECRET_KEY="another", SECRET_KEY_FALLBACKS=[key]):
+        again = User.objects.create_user("again", email=member.user.email.upper())
+        assert ledger.available(open_own_account(again)) == 0
+    other = User.objects.create_user("other", email="other@example.org")
+    assert ledger.available(open_own_account(other)) == ledger.available(first) > 0
+    assert member.user.email not in str(FormerAddress.objects.values())
+
+
+def test_operators_cannot_delete_their_own_login(member: Membership, client: Any) -> None:
+    User.objects.filter(pk=member.user.pk).update(is_staff=True)
+    with pytest.raises(StaffUser):
+        users.delete(member.user, by=actor_of(member))
+    log_in(client, member.user.email)
+    confirm_identity(client)
+    page = text_of(client.post("/accounts/delete/", {"name": member.user.email}))
+    assert "Ask another operator to remove your staff status first." in page
+
+
+def test_a_repeated_deletion_does_nothing(member: Membership) -> None:
+    again = User.objects.get(pk=member.user.pk)
+    users.delete(member.user, by=SYSTEM)
+    users.delete(again, by=SYSTEM)
+    assert AuditEvent.objects.filter(action="member.removed").count() == 1
+
+
 def test_an_export_in_progress_delays_the_deletion(member: Membership) -> None:
     exports.request_user_export(member.user)
     exports._claim()
@@ -89,6 +126,16 @@ def test_accepted_invitations_are_removed(member: Membership) -> None:
     Invitation.objects.create(email="other@example.org", sha256="c", **fields)
     users.delete(member.user, by=SYSTEM)
     assert Invitation.objects.get().sha256 == "c"
+
+
+def test_expired_invitations_are_removed(member: Membership) -> None:
+    new, _ = make_invitation(member.account)
+    old, _ = make_invitation(member.account)
+    joined, _ = make_invitation(member.account)
+    Invitation.objects.filter(pk__in=[old.pk, joined.pk]).update(expires_at=timezone.now() - timedelta(days=31))
+    Invitation.objects.filter(pk=joined.pk).update(closed_at=timezone.now(), accepted_by=member.user)
+    tasks.delete_data()
+    assert set(Invitation.objects.values_list("pk", flat=True)) == {new.pk, joined.pk}
 
 
 def test_the_command_deletes_a_user(member: Membership, capsys: Any) -> None:
