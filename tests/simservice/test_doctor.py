@@ -231,7 +231,7 @@ def test_certificates_of_hosts_in_a_database_urls_query_are_checked(
     with tls_server(make_authority(tmp_path, valid=timedelta(days=40)), after_ssl_request) as port:
         monkeypatch.setitem(settings.DATABASES, "default", Env.db_url_config(url.format(port)))
         _, *found = doctor.check_certificates()
-    assert found == [doctor.ok("that of PostgreSQL is valid for 39 days")] * 2
+    assert found == [doctor.ok("the certificate of PostgreSQL is valid for 39 days")] * 2
 
 
 def test_a_check_that_fails_does_not_hide_the_others() -> None:

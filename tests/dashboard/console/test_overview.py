@@ -154,7 +154,7 @@ def test_large_numbers_are_counted_up_to_a_limit(operator: Browser, monkeypatch:
         Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
     text = text_of(operator)
     assert '<th scope="row">Due events</th><td class="number">2+</td>' in text
-    assert "2+ pending jobs</a> not announced" in text
+    assert "2+ pending jobs</a> have not been announced" in text
     context = operator.get(ADDRESS).context
     assert (context["backlog"].size, context["unannounced"]) == (3, 3), "no more than needed is read"
 
