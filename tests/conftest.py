@@ -1,5 +1,6 @@
 """Fixtures for all tests: API clients, an empty Redis, and settings that make tests fast."""
 
+import gc
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ from simservice.statements import Statement
 from tests import pgbouncer
 from tests.emptying import empty_database
 from tests.factories import make_key
+from tests.services import wait_for_template
 
 # Without autorefresh, each test client would scan all static files.
 settings.WHITENOISE_AUTOREFRESH = True
@@ -35,6 +37,16 @@ settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 hypothesis_settings.register_profile("any machine", deadline=None)
 hypothesis_settings.load_profile("any machine")
 TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: ignore[attr-defined]
+
+# The import of all tests creates millions of objects that stay. Python would look through them again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave everything that was imported out of later garbage collections."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -49,6 +61,12 @@ def _directly() -> Iterator[ExitStack]:
     with ExitStack() as ending:
         ending.enter_context(pgbouncer.connected(directly=True))
         yield ending
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Copy the database that `tests/services.py` migrated, if it did."""
+    settings.DATABASES["default"]["TEST"]["TEMPLATE"] = wait_for_template()
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,16 @@
 """Pytest plugin that starts PostgreSQL and Redis for a test run and sets their addresses.
 
 Loaded with `-p`, so that it runs before Django reads its settings. Only the first process starts servers; each
-worker of pytest-xdist has its own Redis database, data folder and (through pytest-django) PostgreSQL database.
+worker of pytest-xdist has its own Redis database, data folder and (through pytest-django) PostgreSQL database, a
+copy of one that is migrated while the workers collect the tests.
 Existing values of `DATABASE_URL` and `REDIS_URL` are used; tests delete all data in that Redis database.
 """
 
+import fcntl
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -15,10 +19,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from localstack.console import LocalStackError
-from localstack.postgres import start_postgres
+from localstack.postgres import DATABASE, start_postgres
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
-from tests.pgbouncer import start_pgbouncer
+from tests.pgbouncer import DIRECT, start_pgbouncer
+
+# The variable with the path of the lock that is held while the database of the run is migrated
+TEMPLATE_LOCK = "TEMPLATE_LOCK"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -44,8 +51,9 @@ def _start_services(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ["DATA_DIR"] = str(folder / "files")
     os.environ["STACK_TEMPLATE"] = str(folder / "stack")
+    is_own = not os.environ.get("DATABASE_URL")
     try:
-        if not os.environ.get("DATABASE_URL"):
+        if is_own:
             os.environ["DATABASE_URL"] = start_postgres(
                 supervisor,
                 folder / "postgres",
@@ -66,6 +74,32 @@ def _start_services(config: pytest.Config) -> None:
             )
     except LocalStackError as error:
         raise pytest.UsageError(str(error)) from error
+    if is_own and getattr(config.known_args_namespace, "numprocesses", None):
+        _migrate_template(config, folder / "template.lock")
+
+
+def _migrate_template(config: pytest.Config, lock: Path) -> None:
+    """Start to migrate the database that the workers copy; the lock is held until this has ended."""
+    os.environ[TEMPLATE_LOCK] = str(lock)
+    database_url = os.environ.get(DIRECT) or os.environ["DATABASE_URL"]
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        migration = subprocess.Popen(
+            [sys.executable, "manage.py", "migrate", "--verbosity=0"],
+            cwd=Path(__file__).resolve().parent.parent,
+            env={**os.environ, "DATABASE_URL": database_url},
+            pass_fds=[held.fileno()],
+        )
+    config.add_cleanup(lambda: migration.wait(60))
+
+
+def wait_for_template() -> str | None:
+    """Return the name of the migrated database, once it is complete; None if this run has none."""
+    if TEMPLATE_LOCK not in os.environ:
+        return None
+    with Path(os.environ[TEMPLATE_LOCK]).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    return DATABASE
 
 
 def _separate_worker(number: int) -> None:
