@@ -159,7 +159,7 @@ def test_a_failing_storage_does_not_stop_deletions(owner: Membership, monkeypatc
 def test_due_deletions_share_the_time(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     for each in (owner, make_full_account()):
         start(each)
-        accounts.finish_now(each.account)
+        accounts.finish_now(each.account, by=actor_of(each))
     shares: list[float] = []
 
     def take(_: Account, *, until: float) -> bool:
@@ -302,7 +302,7 @@ def test_data_is_removed_in_batches(owner: Membership, monkeypatch: pytest.Monke
 
 def test_a_round_ends_within_its_time_limit(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     start(owner)
-    accounts.finish_now(owner.account)
+    accounts.finish_now(owner.account, by=actor_of(owner))
     monkeypatch.setattr(accounts, "ROUND_SECONDS", -1.0)
     assert accounts.proceed() == 0
     assert Job.objects.count() == 3
