@@ -135,12 +135,19 @@ release: check audit
 	@echo 'Creating .venv'
 	@$(PYTHON) -m venv --clear .venv
 
+# uv takes a tenth of pip's time. It does not read pip's configuration, so pip is used if it cannot reach the packages.
+UV := uv==0.13.9
+define install
+	@echo 'Installing $(1)'
+	@{ $(BIN)/pip install --quiet --quiet $(UV) \
+		&& $(BIN)/uv pip install --quiet --python $(BIN)/python --requirement $(1) --constraint constraints.txt; } 2>/dev/null \
+		|| $(BIN)/pip install --quiet --quiet --requirement $(1) --constraint constraints.txt
+endef
+
 .venv/.runtime: requirements-local.txt requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
-	@echo 'Installing requirements-local.txt'
-	@$(BIN)/pip install --quiet --quiet --requirement requirements-local.txt --constraint constraints.txt
+	$(call install,requirements-local.txt)
 	@touch $@
 
 .venv/.development: requirements-dev.txt requirements-local.txt requirements.txt constraints.txt sdk/python/pyproject.toml | .venv/bin/pip
-	@echo 'Installing requirements-dev.txt'
-	@$(BIN)/pip install --quiet --quiet --requirement requirements-dev.txt --constraint constraints.txt
+	$(call install,requirements-dev.txt)
 	@touch .venv/.runtime $@

@@ -48,7 +48,13 @@ SETTINGS = {
     # The default uses /dev/shm, which is too small in many containers.
     "dynamic_shared_memory_type": "mmap",
 }
-SETTINGS_FOR_TESTS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+SETTINGS_FOR_TESTS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    # Tests connect thousands of times, and the default of 4096 iterations takes milliseconds.
+    "scram_iterations": "1",
+}
 SETTINGS_FOR_ONE_STATEMENT = {"exit_on_error": "on", "log_min_error_statement": "panic"}
 """A failed statement must not be logged: it contains the password."""
 

@@ -90,7 +90,7 @@ def _migrate_template(config: pytest.Config, lock: Path) -> None:
             env={**os.environ, "DATABASE_URL": database_url},
             pass_fds=[held.fileno()],
         )
-    config.add_cleanup(lambda: migration.wait(60))
+    config.add_cleanup(migration.communicate)
 
 
 def wait_for_template() -> str | None:
