@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
+from django.db.models import Model
 from django.test.utils import CaptureQueriesContext
 
 # Copies a job; the expressions replace its columns, and `n` is the number of the copy.
@@ -50,6 +51,15 @@ def reindex_jobs() -> None:
     """Remove from the indexes of jobs the rows that earlier tests have rolled back."""
     with connection.cursor() as cursor:
         cursor.execute("REINDEX TABLE jobs_job")
+
+
+def forget_statistics(*models: type[Model]) -> None:
+    """Let PostgreSQL plan as if it had never analysed the tables; earlier tests leave some almost empty."""
+    with connection.cursor() as cursor:
+        for model in models:
+            table = model._meta.db_table
+            cursor.execute("SELECT pg_clear_relation_stats('public', %s)", [table])
+            cursor.execute("DELETE FROM pg_statistic WHERE starelid = %s::regclass", [table])
 
 
 def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:

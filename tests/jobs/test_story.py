@@ -18,7 +18,7 @@ from jobs.enums import Status
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.templatetags.elapsed import elapsed
 from tests.factories import make_account, make_running_job
-from tests.jobs.plans import plan_of
+from tests.jobs.plans import forget_statistics, plan_of
 from tests.webhooks.helpers import end_job, make_client_with_events
 from webhooks.claims import claim
 from webhooks.dispatcher import pools
@@ -159,6 +159,7 @@ def test_a_long_story_keeps_the_latest_records(monkeypatch: pytest.MonkeyPatch) 
 
 def test_each_source_is_read_by_an_index() -> None:
     job = make_full_job()
+    forget_statistics(Entry, AuditEvent, Event)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     with CaptureQueriesContext(connection) as captured:
