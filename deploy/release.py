@@ -115,7 +115,7 @@ def release(version: str, *, root: Path) -> None:
         run("git", "commit", "--quiet", "--all", "--message", f"Release {version}", root=root)
         run("git", "tag", "--annotate", f"v{version}", "--cleanup=verbatim", "--message", notes, root=root)
     except BaseException:
-        # Nothing else was uncommitted.
+        # There were no other uncommitted changes.
         run("git", "reset", "--quiet", "--hard", before, root=root)
         shutil.rmtree(root / "dist", ignore_errors=True)
         raise
