@@ -345,4 +345,4 @@ def effect_of_restoring(build: Build) -> Effect:
     """Return what restoring does to a build."""
     if build.withdrawn_at is None:
         return Effect("it is available.", happens=False)
-    return Effect("It is tested, and available again if it works.")
+    return Effect("It is tested, and becomes available again if it works.")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 logger = logging.getLogger(__name__)
 
-# A line that would repeat is logged once in this time by each process.
+# Each process logs a repeated line only once in this time.
 REPEAT_SECONDS = 60.0
 # Heartbeats are compared between machines and are valid for ten seconds.
 MAX_CLOCK_SECONDS = 2.0
@@ -20,7 +20,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 # Codes of PostgreSQL's errors
 DISK_FULL = "53100"
 UNDEFINED = ("42P01", "42703", "42883")
-# What each request of the bucket's service needs
+# The permission that each request to the bucket's service needs
 PERMISSIONS = {
     "PutObject": "s3:PutObject",
     "CreateMultipartUpload": "s3:PutObject",
@@ -37,7 +37,7 @@ PERMISSIONS = {
 }
 SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
 MISSING = ("NoSuchKey", "404")
-# The response to a HEAD request has no other code than its status.
+# The response to a HEAD request has no code other than its status.
 DENIED = ("AccessDenied", "403")
 OVERLOADED = ("SlowDown", "TooManyRequests", "429")
 BUCKET_SETTINGS = {
@@ -53,7 +53,7 @@ _logged: dict[Hashable, float] = {}
 class Cause(NamedTuple):
     """What is wrong, and what to do about it, each in one sentence.
 
-    `kind` is the problem with a `%s` for each of its `details`. A problem of another `server` is another problem.
+    `kind` is the problem with a `%s` for each of its `details`. On another `server`, it is another problem.
     """
 
     kind: str
@@ -153,7 +153,7 @@ def _bucket(error: Any) -> Cause | None:
 def _bucket_advice(operation: str, code: str) -> str:
     """Return what to do about a request that the bucket's service refuses."""
     if code in DENIED and operation in PERMISSIONS:
-        return f"Give its key {PERMISSIONS[operation]}."
+        return f"Give its key the permission {PERMISSIONS[operation]}."
     return BUCKET_SETTINGS.get(code, "Check the settings of the bucket and its key.")
 
 
@@ -209,7 +209,7 @@ def wrong_clock(other: str, *, ahead: float) -> Cause | None:
 
 
 def is_repeated(line: Hashable) -> bool:
-    """Return whether this process has logged a line within `REPEAT_SECONDS`. If not, it is noted as logged now."""
+    """Return whether this process has logged a line within `REPEAT_SECONDS`. If not, note that it is logged now."""
     now = time.monotonic()
     with _lock:
         if now - _logged.get(line, -REPEAT_SECONDS) < REPEAT_SECONDS:

@@ -47,7 +47,7 @@ def _service_checks() -> Iterator[tuple[str, bool, str, str]]:
         "W008",
         settings.SECURE_SSL_REDIRECT and not settings.TRUSTED_PROXIES,
         "SSL_REDIRECT=true and TRUSTED_PROXIES=0: behind a proxy that terminates TLS, redirects never end.",
-        "Set TRUSTED_PROXIES to the number of proxies, or skip this if gunicorn terminates TLS.",
+        "Set TRUSTED_PROXIES to the number of proxies, or ignore this warning if gunicorn terminates TLS.",
     )
 
 

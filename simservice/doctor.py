@@ -268,7 +268,7 @@ def _require(condition: bool) -> None:  # noqa: FBT001 - reads like an assertion
 def _storage_advice(step: str) -> str:
     if settings.STORAGES["default"]["BACKEND"].endswith("LocalStorage"):
         return f"Let this user write in {settings.DATA_DIR / 'artifacts'}, and check that its disk has space."
-    return f"Check the bucket's settings, and give its key {PERMISSIONS[step]}."
+    return f"Check the bucket's settings, and give its key the permission {PERMISSIONS[step]}."
 
 
 def check_disk() -> Iterator[Finding]:

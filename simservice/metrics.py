@@ -19,7 +19,7 @@ REGISTRY = CollectorRegistry()
 SERVICE = CollectorRegistry()
 # The variable with the folder in which the workers of one web server store their values, read by prometheus-client
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-# A key in `request.META`: the wait before the request is handled again, and counted only then
+# A key in `request.META`: the wait after which the request is handled again, and only then counted
 WANTED = "simservice.wanted_wait"
 
 REQUEST_SECONDS = Histogram(
@@ -40,7 +40,7 @@ RATE_LIMITED = Counter(
 )
 REJECTED = Counter(
     "simservice_requests_rejected_total",
-    "Requests and connections that the web server ended before Django.",
+    "Requests and connections that the web server ended before they reached Django.",
     ["reason"],
     registry=REGISTRY,
 )

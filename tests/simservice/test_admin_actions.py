@@ -74,7 +74,7 @@ def test_the_preview_tells_the_effect_on_builds_keys_and_events(operator: Browse
     assert "Skipped: it is available." in choose(operator, BUILDS, "restore", [build.pk]).content.decode()
     Build.objects.filter(pk=build.pk).update(withdrawn_at="2026-01-01T00:00Z")
     assert (
-        "It is tested, and available again if it works."
+        "It is tested, and becomes available again if it works."
         in choose(operator, BUILDS, "restore", [build.pk]).content.decode()
     )
     assert "Skipped: it was already" in choose(operator, BUILDS, "withdraw", [build.pk]).content.decode()

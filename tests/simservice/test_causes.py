@@ -222,16 +222,19 @@ def test_a_read_only_bucket_is_named(lines: list[str]) -> None:
     with refusing("AccessDenied") as bucket:
         error = error_of(lambda: bucket.save("a", ContentFile(b"text")))
     logger.warning("not stored: %s", error)
-    assert lines[0] == "The bucket refuses PutObject (AccessDenied). Give its key s3:PutObject."
+    assert lines[0] == "The bucket refuses PutObject (AccessDenied). Give its key the permission s3:PutObject."
 
 
 @pytest.mark.parametrize(
     ("act", "advice"),
     [
-        (lambda bucket: bucket.open("a"), "Give its key s3:GetObject."),
-        (lambda bucket: bucket.exists("a"), "Give its key s3:GetObject."),
-        (lambda bucket: bucket.listdir("a"), "Give its key s3:ListBucket."),
-        (lambda bucket: bucket.save("a", ContentFile(b"x" * (PART_BYTES + 1))), "Give its key s3:PutObject."),
+        (lambda bucket: bucket.open("a"), "Give its key the permission s3:GetObject."),
+        (lambda bucket: bucket.exists("a"), "Give its key the permission s3:GetObject."),
+        (lambda bucket: bucket.listdir("a"), "Give its key the permission s3:ListBucket."),
+        (
+            lambda bucket: bucket.save("a", ContentFile(b"x" * (PART_BYTES + 1))),
+            "Give its key the permission s3:PutObject.",
+        ),
     ],
 )
 def test_the_missing_permission_of_a_bucket_is_named(act: Callable[[BucketStorage], object], advice: str) -> None:

@@ -31,7 +31,7 @@ class Command(BaseCommand):
         parser.add_argument("--created-at", type=_aware_time, help="when it was built, ISO 8601 (default: now)")
 
         parser.add_argument("--restore", action="store_true", help="make a withdrawn build available again")
-        parser.add_argument("--if-new", action="store_true", help="do nothing if the commit is registered already")
+        parser.add_argument("--if-new", action="store_true", help="do nothing if the commit is already registered")
 
     def handle(self, *args: Any, executable: Path, profiles: Path | None, **options: Any) -> None:
         registered = Build.objects.filter(git_branch=options["branch"], commit=options["commit"])
