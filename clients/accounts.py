@@ -90,7 +90,7 @@ def open_own_account(user: User) -> Account:
     """Return the account that `user` owns; open one on the sign-up plan if there is none.
 
     The first account that a user opens gets welcome credits, unless a deleted user had the same address. Locks the
-    user, so that two requests at once open one account.
+    user, so that two simultaneous requests open only one account.
     """
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     owned = Account.objects.filter(memberships__user=user, memberships__role=Membership.Role.OWNER).first()

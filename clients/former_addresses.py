@@ -1,4 +1,4 @@
-"""Email addresses of deleted users who had opened an account, which get no welcome credits again.
+"""Email addresses of deleted users who had opened an account, which do not get welcome credits again.
 
 Only keyed hashes are stored. They are recognized as long as their key is in `SECRET_KEY` or `SECRET_KEY_FALLBACKS`.
 """

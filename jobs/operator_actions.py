@@ -31,10 +31,11 @@ def may_release(job: Job) -> bool:
 
 
 def requeue(job: Job, *, by: Actor) -> MoveResult:
-    """Return a claimed job to its place in the queue. GUARD_FAILED if no worker has it, TAKEN in another attempt.
+    """Return a claimed job to its place in the queue.
 
-    Its worker notices at the next renewal of the lease and stops the simulator. If cancellation was requested, the
-    job is cancelled instead.
+    Return GUARD_FAILED if no worker has it, and TAKEN if another attempt has begun. The job's worker notices
+    at the next renewal of the lease and stops the simulator. If cancellation was requested, the job is cancelled
+    instead.
     """
     current = Job.objects.get(pk=job.pk)
     if current.attempt != job.attempt:
@@ -51,7 +52,7 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
 def release(job: Job, *, by: Actor) -> MoveResult:
     """End an unfinished job as interrupted, and release its reserved credits.
 
-    GUARD_FAILED if it has ended, TAKEN in another attempt.
+    Return GUARD_FAILED if it has ended, and TAKEN if another attempt has begun.
     """
     current = Job.objects.get(pk=job.pk)
     if current.attempt != job.attempt:

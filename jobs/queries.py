@@ -20,7 +20,7 @@ from simservice.statements import Statement, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
 RECENT_JOBS = 100
-# Jobs that ended with an error in the past hour. The index `job_with_error` serves it.
+# Jobs that ended with an error in the past hour. The index `job_with_error` supports this condition.
 RECENT_ERROR = Q(completed_at__gte=Now() - timedelta(hours=1), error_code__isnull=False)
 
 # The number of an account's unfinished jobs, from a partial index

@@ -110,7 +110,7 @@ def _of_stages(job: Job) -> Iterator[Moment]:
 
 
 def _other_runs(job: Job) -> QuerySet[Run]:
-    """Return the runs that are told one by one: unsuccessful ones, and the only successful one of a stage."""
+    """Return the runs that are listed one by one: unsuccessful ones, and the only successful one of a stage."""
     runs = Run.objects.filter(job=job)
     stages = runs.filter(SUCCESSFUL).order_by().values("attempt", "stage", "build")
     alone = stages.annotate(count=Count("pk"), only=Max("pk")).filter(count=1).values("only")

@@ -78,7 +78,7 @@ def request(account: Account, *, by: Actor) -> AccountDeletion:
     """
     with transaction.atomic():
         locked = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
-        # In whole seconds, as the admin's form saves the suspension
+        # In whole seconds, because the admin's form saves the suspension without fractions of a second
         now = timezone.now().replace(microsecond=0)
         deletion, is_new = AccountDeletion.objects.get_or_create(
             account=account,
@@ -99,8 +99,8 @@ def request(account: Account, *, by: Actor) -> AccountDeletion:
 def undo(account: Account, *, by: Actor) -> bool:
     """Undo the deletion of an account. Return False if there is none. Raises DeletionStarted.
 
-    Revoked keys, disabled webhooks and cancelled jobs stay as they are, and so does a suspension that an operator
-    changed since the request.
+    Revoked keys, disabled webhooks, cancelled jobs, and a suspension that an operator changed after the request
+    stay unchanged.
     """
     with transaction.atomic():
         Account.objects.select_for_update(no_key=True).get(pk=account.pk)
@@ -172,7 +172,7 @@ def _attempt(step: Callable[..., int], account: Account, **options: float) -> in
 
 
 def _lock(account: Account) -> QuerySet[AccountDeletion]:
-    """Lock an account. Return its open deletion, none if it was undone or completed."""
+    """Lock an account. Return its open deletion, or an empty query set if it was undone or completed."""
     Account.objects.select_for_update(no_key=True).get(pk=account.pk)
     return AccountDeletion.objects.filter(pk=account.pk, completed_at=None)
 
@@ -241,10 +241,10 @@ def remove_webhook_events(account: Account, *, until: float) -> bool:
 
 
 def remove_rest(account: Account, *, until: float) -> bool:
-    """Remove the audit log, then everything else but the ledger. Return whether the deletion is completed.
+    """Remove the audit log, then everything else except the ledger. Return whether the deletion is completed.
 
-    A request that began earlier can still write rows. So the deletion is completed in a later round, once there is
-    nothing to remove.
+    A request that began earlier can still write rows. The deletion is therefore completed in a later round,
+    once there is nothing left to remove.
     """
     removed = 0
     while batch := _delete_batch(AuditEvent.objects.filter(account=account)):
@@ -274,9 +274,9 @@ def _remove_rows(account: Account) -> int:
 
 
 def _anonymize(account: Account) -> int:
-    """Remove what clients and keys say about people. Return how many rows changed.
+    """Remove personal data from clients and keys. Return how many rows changed.
 
-    The rows stay, because deleting one would search all jobs of the service for it.
+    The rows stay, because deleting one would require a search of all jobs of the service.
     """
     clients = Client.objects.filter(account=account, is_default=False).exclude(name__regex=ANONYMOUS_PATTERN)
     keys = ApiKey.objects.filter(client__account=account).exclude(sha256__regex=ANONYMOUS_PATTERN)

@@ -128,7 +128,7 @@ class AccountDeletionAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
             self._report(request, deletion, done=done, result="the grace period was ended.")
 
     def _report(self, request: HttpRequest, deletion: AccountDeletion, *, done: bool, result: str) -> None:
-        """Log what was done to a deletion and show it, or that the deletion was undone or finished before."""
+        """Log and show what was done to a deletion, or show that someone else undid or finished it."""
         if done:
             self.log_change(request, deletion.account, result.capitalize())
             self.message_user(request, f"{deletion.account}: {result}")

@@ -197,7 +197,7 @@ def _write(export: Export, **changes: object) -> None:
 def delete_expired() -> int:
     """Delete expired exports with their files, for about `DELETING_SECONDS`. Return how many were deleted.
 
-    Their order is random, so that one which cannot be deleted does not stop the others.
+    Their order is random, so that an export that cannot be deleted does not stop the others.
     """
     until, deleted = time.monotonic() + DELETING_SECONDS, 0
     for export in Export.objects.filter(expires_at__lt=Now()).order_by("?")[:DELETED_AT_ONCE]:
@@ -211,10 +211,10 @@ def delete_expired() -> int:
 
 
 def delete_unknown() -> int:
-    """Delete files that belong to no export, as after a restore. Return how many were deleted. Raises OSError.
+    """Delete files that belong to no export, for example after a restore. Return how many. Raises OSError.
 
-    Only files from before any export that is still available are deleted: a database that does not know newer ones
-    may be the wrong one.
+    Only files older than every export that can still be available are deleted: a database that does not know newer
+    files may be the wrong one.
     """
     oldest = f"{timezone.now() - KEPT - timedelta(days=1):%Y%m%d}"
     names = [name for name in default_storage.listdir(FOLDER)[1] if DATED.match(name) and name < oldest]

@@ -13,7 +13,7 @@ FOLDER = "exports"
 
 
 def storage_name() -> str:
-    """Return a new name in the artifact storage that begins with the day. The names of files add the attempt."""
+    """Return a new name in the artifact storage that begins with the day. File names append the attempt."""
     return f"{FOLDER}/{timezone.now():%Y%m%d}-{new_token()}"
 
 
@@ -58,7 +58,7 @@ class Export(models.Model):
 
     @property
     def file_name(self) -> str:
-        """Return the name of the current attempt's file. A lost attempt that still writes has another."""
+        """Return the name of the current attempt's file. A lost attempt that still writes has a different one."""
         return self.file_names[-1]
 
     @property

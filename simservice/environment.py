@@ -37,7 +37,7 @@ class Environment:
         self.problems: list[str] = []
 
     def text(self, name: str, *, default: str = "") -> str:
-        """Return a text, the default if it is missing or empty."""
+        """Return a string, or the default if it is missing or empty."""
         # django-environ would replace a value such as `$ecret` with that of another variable.
         return os.environ.get(name) or default
 

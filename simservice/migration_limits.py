@@ -3,7 +3,7 @@
 from django.db import migrations
 from django.db.migrations.operations.base import Operation
 
-# Requests queue behind a waiting lock, so it gives up before their statements do.
+# Requests queue behind a waiting lock, so the migration gives up before their statements time out.
 LOCK_SECONDS = 2
 # How long a statement can keep the locks of its migration.
 STATEMENT_SECONDS = 15

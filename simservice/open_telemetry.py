@@ -28,7 +28,7 @@ def _tracer() -> Tracer:
 
     os.environ.setdefault("OTEL_SERVICE_NAME", "simservice")
     # A process that ends sends at most two batches: the current one, and the whole queue. If the collector does not
-    # respond, each takes these seconds.
+    # respond, each batch takes this many seconds.
     os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "3")
     os.environ.setdefault(
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", os.environ.setdefault("OTEL_BSP_MAX_QUEUE_SIZE", "2048")

@@ -337,7 +337,7 @@ SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = env.integer("HSTS_SECONDS", default=0)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.flag("HSTS_SUBDOMAINS", default=False)
 SECURE_HSTS_PRELOAD = env.flag("HSTS_PRELOAD", default=False)
-# HSTS_SUBDOMAINS and HSTS_PRELOAD affect other services of the domain, so their default is no mistake.
+# HSTS_SUBDOMAINS and HSTS_PRELOAD affect other services of the domain, so their defaults are not mistakes.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 LOG_LEVEL = env.one_of("LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")

@@ -123,7 +123,7 @@ def _run(lookup: Lookup, term: str, request: HttpRequest) -> Iterator[Match]:
 
 
 def _name_of(found: Model) -> str:
-    """Return the name of an object; for a key, with its client, because the ends of keys are not unique."""
+    """Return the name of an object; for a key, with its client, because the last characters are not unique."""
     return f"{found} of {found.client}" if isinstance(found, ApiKey) else str(found)
 
 

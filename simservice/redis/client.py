@@ -57,7 +57,7 @@ class Outage:
 
     def record_failure(self, error: Exception) -> None:
         """Count a failed command. The first one of an outage is logged."""
-        # It sends with this module's client.
+        # Imported here because it uses this module's client.
         from simservice.redis import shared_metrics
 
         shared_metrics.record(shared_metrics.REDIS_FAILURES.increments())

@@ -1,8 +1,8 @@
 """Requests that wait for a change, such as `GET …/status?wait=25`.
 
-A view answers at once and asks the web server to keep that answer back. The server drops the answer without
-counting it, keeps the connection, and handles the request again when the change has come or the time is over. A
-waiting request occupies a socket and a few kilobytes, but no thread and no database connection: one thread looks
+A view answers at once and asks the web server to hold that answer back. The server drops the answer without
+counting it, keeps the connection, and handles the request again when the change occurs or the time is up. A
+waiting request occupies a socket and a few kilobytes, but no thread and no database connection: one thread checks
 for the changes of all of them. Another web server answers such a request at once.
 """
 
