@@ -38,12 +38,12 @@ hypothesis_settings.register_profile("any machine", deadline=None)
 hypothesis_settings.load_profile("any machine")
 TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: ignore[attr-defined]
 
-# The import of all tests creates millions of objects that stay. Python would look through them again and again.
+# Importing all tests creates millions of long-lived objects, which Python would otherwise scan again and again.
 gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Leave everything that was imported out of later garbage collections."""
+    """Exclude everything that was imported from later garbage collections."""
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -264,7 +264,7 @@ def test_the_unit_of_sim_leaves_proc_to_the_sandbox() -> None:
     assert set(re.findall(r"^(\w+)=", text, re.MULTILINE)) & FORBIDDEN == set()
 
 
-def test_the_wrapper_of_manage_has_what_the_unit_has(tmp_path: Path) -> None:
+def test_manage_has_the_same_restrictions_as_the_unit(tmp_path: Path) -> None:
     """In place of systemd, a script shows the unit, and another prints its arguments."""
     unit = DEPLOY / "systemd" / "simservice-sim.service"
     for name, line in (("systemctl", f"cat {unit}"), ("systemd-run", "printf '%s\\n' \"$@\"")):

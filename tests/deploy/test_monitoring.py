@@ -56,7 +56,7 @@ def test_the_files_of_prometheus_are_valid() -> None:
 def test_the_example_for_kubernetes_is_valid(tmp_path: Path) -> None:
     (example,) = re.findall("```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "observe.md").read_text(), re.DOTALL)
     (scrape,) = yaml.safe_load(example)["scrape_configs"]
-    # promtool of Debian knows no Kubernetes.
+    # Debian's promtool does not support Kubernetes.
     assert scrape.pop("kubernetes_sd_configs") == [{"role": "pod", "namespaces": {"names": ["simservice"]}}]
     (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump({"scrape_configs": [scrape]}))
     promtool("check", "config", "--syntax-only", tmp_path / "prometheus.yaml")

@@ -113,7 +113,7 @@ def test_a_build_named_by_ended_jobs_is_only_withdrawn() -> None:
     assert Job.objects.get(pk=job.pk).build == build
 
 
-def test_a_build_broken_for_long_is_removed() -> None:
+def test_a_build_broken_for_a_long_time_is_removed() -> None:
     build = old_build()
     registry.mark_broken(build, "cannot start")
     assert registry.remove_old() == 0, "it may be the build that jobs still need"
@@ -122,7 +122,7 @@ def test_a_build_broken_for_long_is_removed() -> None:
     assert not Build.objects.filter(pk=build.pk).exists()
 
 
-def test_a_build_broken_for_long_with_jobs_is_cleared() -> None:
+def test_a_build_broken_for_a_long_time_with_jobs_is_cleared() -> None:
     build = old_build()
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)

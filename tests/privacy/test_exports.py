@@ -212,7 +212,7 @@ def test_a_new_export_replaces_the_previous_one(owner: Membership) -> None:
     assert set(Export.objects.all()) == {own, latest}
 
 
-def test_one_export_that_stays_does_not_stop_others(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_stays_does_not_stop_others(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     stays, _ = make_export(owner.account), make_export(owner.account)
     Export.objects.update(expires_at=timezone.now() - timedelta(days=1))
     delete = exports.delete

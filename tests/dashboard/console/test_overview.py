@@ -40,7 +40,7 @@ def text_of(browser: Browser) -> str:
 
 
 def listed(browser: Browser, query: str) -> int:
-    """Return how many jobs the list with a query contains, to which the overview must link."""
+    """Return how many jobs the list with a query contains. The overview must link to it."""
     assert f'href="/admin/jobs/job/{query}"' in text_of(browser)
     return int(browser.get("/admin/jobs/job/" + query.replace("&amp;", "&")).context["cl"].result_count)
 
