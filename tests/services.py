@@ -90,7 +90,11 @@ def _migrate_template(config: pytest.Config, lock: Path) -> None:
             env={**os.environ, "DATABASE_URL": database_url},
             pass_fds=[held.fileno()],
         )
-    config.add_cleanup(migration.communicate)
+
+    def end() -> None:
+        migration.wait()
+
+    config.add_cleanup(end)
 
 
 def wait_for_template() -> str | None:
