@@ -130,15 +130,19 @@ def mark_queued(job: Job) -> MoveResult:
     return MoveResult.DONE
 
 
-def claim(worker: str, *, skipped_stages: Collection[int] = ()) -> Job | None:
+def claim(
+    worker: str, *, skipped_stages: Collection[int] = (), skipped_branches: Collection[str] = ()
+) -> Job | None:
     """Assign the best waiting job to `worker`, with a new attempt and a new lease.
 
     The best job has the highest priority and, among equals, the earliest submission
-    (`docs/reference/contract.md#priority`). Overdue jobs are skipped; the sweep ends them. Return None if no job
-    waits, or if a shard of a stage that is not in `skipped_stages` comes first. One statement.
+    (`docs/reference/contract.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
+    on `skipped_branches`. Return None if no other job waits, or if a shard of a stage that is not in
+    `skipped_stages` comes first. One statement.
     """
     parameters = {
         "skipped": list(skipped_stages),
+        "skipped_branches": list(skipped_branches),
         "worker": worker,
         "reason": f"claimed by {worker}"[:500],
         "lease_seconds": settings.LEASE_SECONDS,

@@ -70,6 +70,7 @@ CLAIM = Statement(
         SELECT id, status FROM jobs_job
         WHERE status IN ('pending', 'queued') AND queue_deadline_at > statement_timestamp()
             AND priority <= coalesce((SELECT priority FROM open), 32767)
+            AND NOT git_branch = ANY(%(skipped_branches)s::text[])
         ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
     ), claimed AS (
         UPDATE jobs_job SET status = 'starting', attempt = attempt + 1, worker = %(worker)s,

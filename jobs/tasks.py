@@ -59,10 +59,10 @@ def forget_credentials() -> None:
 
 @app.task(name="jobs.tasks.forget_builds")
 def forget_builds() -> None:
-    """Delete builds whose retention has ended."""
-    deleted = registry.remove_old()
-    if deleted:
-        logger.info("deleted %s old builds", deleted)
+    """Withdraw builds whose retention has ended."""
+    withdrawn = registry.withdraw_old()
+    if withdrawn:
+        logger.info("withdrew %s old builds", withdrawn)
 
 
 @app.task(name="jobs.tasks.clear_expired")

@@ -41,6 +41,8 @@ GRACE = timedelta(days=14)
 BATCH = 200
 # Shorter than the interval between two rounds
 ROUND_SECONDS = 45.0
+# How many accounts have jobs cancelled in a round, of up to `BATCH` jobs each
+MAX_CANCELLING = 50
 # What replaces names and hashes that must be unique
 ANONYMOUS = Concat(Value("deleted-"), Cast(RandomUUID(), CharField()))
 ANONYMOUS_PATTERN = "^deleted-[0-9a-f-]{36}$"
@@ -144,13 +146,14 @@ def _stop(account: Account, *, by: Actor) -> None:
 def proceed() -> int:
     """Cancel the jobs of accounts that are being deleted, and remove data whose grace period has ended.
 
-    Return how many deletions were completed. Takes at most about `ROUND_SECONDS`. The jobs of all accounts are
-    cancelled first, and the rest of the time is shared, so that no account waits for a large one.
+    Return how many deletions were completed. Takes at most about `ROUND_SECONDS`. First, jobs of up to
+    `MAX_CANCELLING` accounts are cancelled. The rest of the time is shared, so that no account waits for a large
+    one.
     """
     until, completed = time.monotonic() + ROUND_SECONDS, 0
     opened = AccountDeletion.objects.filter(completed_at=None).select_related("account").order_by("due_at")
     unfinished = Job.objects.filter(account=OuterRef("pk"), status__in=ACTIVE)
-    for deletion in opened.filter(Exists(unfinished)):
+    for deletion in opened.filter(Exists(unfinished))[:MAX_CANCELLING]:
         _attempt(cancel_jobs, deletion.account)
     due = list(opened.filter(due_at__lte=Now()))
     for position, deletion in enumerate(due):
@@ -293,6 +296,9 @@ def _blank_admin_history(account: Account) -> None:
         ids = [str(pk) for pk in rows.values_list("pk", flat=True)]
         entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(rows.model))
         entries.filter(object_id__in=ids).update(object_repr="", change_message="")
+    # Of memberships that were deleted in the admin, only the name is left.
+    memberships = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(Membership))
+    memberships.filter(object_repr__endswith=f" in {account.name}").update(object_repr="", change_message="")
 
 
 def _delete_batch(rows: QuerySet[Any]) -> int:

@@ -19,7 +19,9 @@ HELP = (
     "stack that `manage.py local --data DIR` started, first load its settings: set -a; . DIR/stack.env; set +a "
     "(`make run` uses .local as DIR)."
 )
-HOST_WITH_PORT = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z.-]+):[1-9][0-9]{0,4}")
+MAX_PORT = 65_535
+# Names of containers can contain an underscore.
+HOST_WITH_PORT = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+):([1-9][0-9]{0,4})")
 
 
 def stop(problems: Sequence[str]) -> NoReturn:
@@ -72,7 +74,7 @@ class Environment:
     def hosts_with_ports(self, name: str) -> list[str]:
         """Return a list of hosts in lower case, each with a port."""
         kind = "a host in lower case with a port, such as localhost:8443"
-        return self._all(name, self.names(name), HOST_WITH_PORT.fullmatch, kind)
+        return self._all(name, self.names(name), _is_host_with_port, kind)
 
     def origins(self, name: str) -> list[str]:
         """Return a list of origins: each a scheme and a host, which can begin with `*.`."""
@@ -194,6 +196,11 @@ def _is_web_address(address: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _is_host_with_port(text: str) -> bool:
+    found = HOST_WITH_PORT.fullmatch(text)
+    return found is not None and int(found[2]) <= MAX_PORT
 
 
 def _is_origin(address: str) -> bool:

@@ -204,7 +204,12 @@ class JobStatusView(PolledEndpoint):
             raise ValidationFailed([{"path": "include", "message": f"Must be: {choices}."}])
         job, self.active_jobs = queries.poll_job(self.caller().account, job_id)
         current = progress.progress_of(job)
+        entries = progress.log_entries_of(job) if included == "logEntries" else None
+        body = _status_object(job, current, entries)
+        if included == "preview":
+            body["preview"] = _preview(preview.preview_of(job))
         if seconds and not job.is_terminal:
+            # Last, so that an error above is answered at once
             keep_back(
                 request.META,
                 subject=job.pk,
@@ -212,10 +217,6 @@ class JobStatusView(PolledEndpoint):
                 seconds=seconds,
                 read_states=changes.states_of,
             )
-        entries = progress.log_entries_of(job) if included == "logEntries" else None
-        body = _status_object(job, current, entries)
-        if included == "preview":
-            body["preview"] = _preview(preview.preview_of(job))
         return Response(body)
 
 

@@ -11,18 +11,17 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from jobs.enums import ACTIVE, Channel
-from jobs.models import Build, Job, Run
+from jobs.models import Build, Job
 from jobs.profiles import bundle
 
 logger = logging.getLogger(__name__)
 
-MAX_REMOVED_AT_ONCE = 100
+MAX_WITHDRAWN_AT_ONCE = 100
 BROKEN = ~Q(broken_reason="")
 WITHDRAWABLE = Q(withdrawn_at=None) | BROKEN
 
@@ -144,14 +143,14 @@ class _Profiles(Container[str]):
         return name in self.bundled.names[0]
 
 
-def remove_old() -> int:
-    """Remove builds past their retention, and builds that have been broken for as long. Return how many.
+def withdraw_old() -> int:
+    """Withdraw builds past their retention, and clear the state of builds broken for as long. Return how many.
 
-    Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. A build that ended
-    jobs refer to is only withdrawn; any other is removed.
+    Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. The rows stay too:
+    ended jobs refer to them, and `unused_folders` finds the folders by them.
     """
     old = _unneeded(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
-    return sum(_remove(build) for build in old[:MAX_REMOVED_AT_ONCE])
+    return withdraw(Build.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:MAX_WITHDRAWN_AT_ONCE])))
 
 
 def _unneeded(*, before: datetime) -> QuerySet[Build]:
@@ -161,18 +160,6 @@ def _unneeded(*, before: datetime) -> QuerySet[Build]:
     broken = BROKEN & Q(withdrawn_at__lt=before)
     old = Build.objects.filter(~Exists(unfinished), Q(withdrawn_at=None) | broken, created_at__lt=before)
     return old.exclude(pk__in=_builds_by_channel(branches).values())
-
-
-def _remove(build: Build) -> bool:
-    """Remove a build, or only withdraw it if jobs refer to it. Return False if neither is necessary any more."""
-    with transaction.atomic():
-        locked = Build.objects.select_for_update().filter(WITHDRAWABLE, pk=build.pk).first()
-        if locked is None:
-            return False
-        if Job.objects.filter(build=locked).exists() or Run.objects.filter(build=locked).exists():
-            return bool(withdraw(Build.objects.filter(pk=locked.pk)))
-        locked.delete()
-    return True
 
 
 def unused_folders(parent: Path) -> list[Path]:

@@ -26,8 +26,10 @@ from jobs.execution.simulation import BuildBroken, RunLost
 from jobs.execution.stages import Stages
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
+from jobs.queueing import claims
 from jobs.runs.input_text import CannotRun
 from jobs.shutdown import WorkerStops
+from jobs.skipped import Skipped
 from simservice import tracing
 from simservice.causes import is_disk_full
 from simservice.logs import log_ids
@@ -38,6 +40,8 @@ REDIS_ATTEMPTS = 10
 REDIS_RETRY_SECONDS = 1.0
 # A pause, so that a slot whose launcher cannot be restarted does not fail one job after another.
 LOST_PAUSE_SECONDS = 5.0
+# Builds that this machine lacks, so that not every job tries them
+absent_builds = Skipped[UUID](seconds=60)
 
 BUILD_UNAVAILABLE = Outcome(
     status=Status.FAILED,
@@ -90,9 +94,9 @@ def execute(job: Job) -> None:
             _requeue(job, lease, reason="the build was replaced during the run")
         except NoBuildHere:
             # The job keeps its deadline, so that it ends even if no machine can run it.
+            claims.branches_without_builds.add(job.git_branch)
             reason = f"{socket.gethostname()} has none of the job's builds"
             _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
-            lease.lost.wait(LOST_PAUSE_SECONDS)
         except RunLost as error:
             # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
             logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
@@ -165,7 +169,7 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     secrets = _fetch_credentials(job, lease) if job.has_credentials else None
     if job.has_credentials and secrets is None:
         return CREDENTIALS_LOST
-    missing: list[UUID] = []
+    missing = [*absent_builds.current()]
     while (prepared := prepare(job, missing=missing)) is not None:
         try:
             return Stages(job, prepared, lease, secrets=secrets, stored=stored).run()
@@ -173,13 +177,14 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
             if not registry.is_installed(prepared.build):
                 logger.warning("the build %s is not on this machine: %s", prepared.build, error)
                 missing.append(prepared.build.pk)
+                absent_builds.add(prepared.build.pk)
             elif isinstance(error, CannotRun):
                 return error.outcome
             else:
                 registry.mark_broken(prepared.build, f"{error} (on {socket.gethostname()})")
             if job.status != Status.STARTING:
                 raise BuildBroken(str(error)) from error
-    if missing:
+    if registry.available(job.git_branch).exists():
         raise NoBuildHere
     return BUILD_UNAVAILABLE
 

@@ -4,17 +4,23 @@ from jobs import lifecycle
 from jobs.models import Job, ShardedStage
 from jobs.shards import executables, moves
 from jobs.shards.moves import ClaimedShard
+from jobs.skipped import Skipped
+
+# Branches without any build on this machine. A job that returns to the queue is the best one again, so without this
+# list, it would keep the slots from all other jobs.
+branches_without_builds = Skipped[str](seconds=300)
 
 
 def claim(worker: str) -> Job | ClaimedShard | None:
     """Claim and return the best waiting job or shard, or None.
 
     A shard comes after all waiting jobs of its job's priority or a better one, and before those of a worse one
-    (`docs/reference/contract.md#parallel-slots`). Stages that this machine cannot help with are left to others.
+    (`docs/reference/contract.md#parallel-slots`). Branches without a build on this machine, and
+    stages that it cannot help with, are left to others.
     """
-    skipped = executables.skipped.ids()
+    skipped, branches = executables.skipped.current(), branches_without_builds.current()
     while True:
-        if (job := lifecycle.claim(worker, skipped_stages=skipped)) is not None:
+        if (job := lifecycle.claim(worker, skipped_stages=skipped, skipped_branches=branches)) is not None:
             return job
         stage_id = moves.find_open(skipped)
         if stage_id is None:

@@ -20,7 +20,7 @@ from billing.errors import HoldError
 from jobs import credentials, lifecycle
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job
+from jobs.models import Job, Run
 from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
 from jobs.shards import moves
@@ -162,8 +162,8 @@ def _end_overdue(job: Job) -> MoveResult:
 
 
 def _overdue_outcome(job: Job) -> Outcome:
-    """Return the outcome of an overdue job: a queue timeout, or an interruption if an attempt was lost before."""
-    if job.attempt:
+    """Return the outcome of an overdue job: a queue timeout, or an interruption if an attempt ran before."""
+    if job.attempt and Run.objects.filter(job=job).exists():
         return interrupted(job)
     return Outcome(
         status=Status.FAILED,

@@ -1,15 +1,11 @@
 """Which sharded stages the slots of this machine can help with: those whose build has the same file here."""
 
 import hashlib
-import threading
-import time
 from functools import lru_cache
 from pathlib import Path
 
 from jobs.models import Build, ShardedStage
-
-# After this time, a machine that has received the right file helps again.
-SKIPPED_SECONDS = 60.0
+from jobs.skipped import Skipped
 
 
 def sha256_of(build: Build) -> str:
@@ -35,25 +31,5 @@ def is_same(stage: ShardedStage) -> bool:
         return False
 
 
-class SkippedStages:
-    """Stages that this worker leaves to others for a while."""
-
-    def __init__(self) -> None:
-        self._until: dict[int, float] = {}
-        self._lock = threading.Lock()
-
-    def add(self, stage_id: int) -> None:
-        """Skip a stage for `SKIPPED_SECONDS`."""
-        with self._lock:
-            self._until[stage_id] = time.monotonic() + SKIPPED_SECONDS
-
-    def ids(self) -> set[int]:
-        """Return the ids of the stages to skip now."""
-        with self._lock:
-            now = time.monotonic()
-            self._until = {stage_id: until for stage_id, until in self._until.items() if until > now}
-            return set(self._until)
-
-
-# The skipped stages of this process
-skipped = SkippedStages()
+# Stages that this process leaves to others. A machine that has received the right file helps after this time.
+skipped = Skipped[int](seconds=60)

@@ -16,7 +16,8 @@ MANAGE = """
 import pathlib, sys
 with pathlib.Path("calls").open("a") as calls:
     print(*sys.argv[1:], file=calls)
-sys.exit(pathlib.Path("fails").exists() and sys.argv[1] == "registerbuild")
+fails = pathlib.Path("fails")
+sys.exit(int(fails.read_text()) if fails.exists() and sys.argv[1] == "registerbuild" else 0)
 """
 
 
@@ -77,10 +78,11 @@ def test_an_interrupted_registration_is_repeated(machine: Machine) -> None:
     assert machine.run()[0] == "registerbuild"
 
 
-def test_a_build_that_cannot_be_registered_is_removed(machine: Machine) -> None:
-    (machine.folder / "fails").touch()
+@pytest.mark.parametrize(("status", "kept"), [(3, 0), (1, 1)])
+def test_only_an_unusable_build_is_removed(machine: Machine, status: int, kept: int) -> None:
+    (machine.folder / "fails").write_text(str(status))
     assert machine.run() == ["registerbuild"]
-    assert (machine.status, list(machine.builds.iterdir())) == (1, [])
+    assert (machine.status, len(list(machine.builds.iterdir()))) == (status, kept)
 
 
 def test_an_unknown_step_is_refused(machine: Machine) -> None:

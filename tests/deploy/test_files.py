@@ -190,6 +190,7 @@ def test_backups_dump_the_database_before_they_copy_the_bucket() -> None:
         "pg_restore ",
         "copy /backup/artifacts",
         "verifyledger",
+        "privacy_accountdeletion",
     ]
     assert sorted(steps, key=text.index) == steps
     assert "simservice_postgres" not in text

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from django.test import Client as HttpClient
@@ -18,7 +19,9 @@ from jobs.execution import attempt, simulation, stages
 from jobs.execution.multistage import Stage
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
+from jobs.queueing import claims
 from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from jobs.skipped import Skipped
 from tests.admin_actions import act, choose
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -32,9 +35,11 @@ PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("Simulati
 
 
 @pytest.fixture(autouse=True)
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry a build that does not start without a delay."""
+def _fresh_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry a build that does not start without a delay, and remember no missing builds of earlier tests."""
     monkeypatch.setattr(simulation, "SECOND_START_SECONDS", 0.0)
+    monkeypatch.setattr(attempt, "absent_builds", Skipped[UUID](seconds=60))
+    monkeypatch.setattr(claims, "branches_without_builds", Skipped[str](seconds=300))
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
@@ -117,24 +122,29 @@ def test_a_job_runs_on_the_next_build_if_its_own_is_broken(
 
 
 @pytest.mark.parametrize("damage", [is_gone, lost_its_folder])
-def test_a_build_that_one_machine_lacks_stays_available(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_a_build_that_one_machine_lacks_stays_available(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None]
+) -> None:
     absent, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
     damage(Path(absent.executable))
     job = run()
     assert (job.status, job.build) == ("completed", older)
     absent.refresh_from_db()
     assert (absent.withdrawn_at, absent.broken_reason) == (None, "")
+    caplog.clear()
+    assert run().build == older
+    assert "did not start" not in caplog.text, "the next job does not try the missing build"
 
 
-def test_a_machine_without_builds_returns_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "LOST_PAUSE_SECONDS", 0.0)
+def test_a_machine_without_builds_leaves_their_branch_to_others(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new")
     is_gone(Path(build.executable))
-    submitted = make_job()
+    submitted, on_another_branch = make_job(), make_job(git_branch="another")
     attempt.execute(claim())
     job = Job.objects.get(pk=submitted.pk)
     assert (job.status, job.error_code, job.queue_deadline_at) == ("queued", None, submitted.queue_deadline_at)
     assert build_of(job) == build
+    assert [claims.claim("w"), claims.claim("w")] == [on_another_branch, None]
 
 
 def test_a_missing_readable_path_breaks_a_build(tmp_path: Path) -> None:

@@ -80,57 +80,49 @@ def old_build() -> Build:
     return build
 
 
-def test_an_old_unused_build_is_removed() -> None:
+def test_an_old_unused_build_is_withdrawn() -> None:
     build = old_build()
-    assert registry.remove_old() == 1
-    assert not Build.objects.filter(pk=build.pk).exists()
-    assert registry.remove_old() == 0
+    assert registry.withdraw_old() == 1
+    build.refresh_from_db()
+    assert build.withdrawn_at is not None
+    assert registry.withdraw_old() == 0
 
 
-def test_the_newest_build_of_a_branch_is_never_removed() -> None:
+def test_the_newest_build_of_a_branch_is_never_withdrawn() -> None:
     BuildFactory.create(created_at=timezone.now() - timedelta(days=1000))
-    assert registry.remove_old() == 0
+    assert registry.withdraw_old() == 0
 
 
-def test_a_build_in_use_is_not_removed() -> None:
+def test_a_build_in_use_is_not_withdrawn() -> None:
     build = old_build()
     pinned = make_job(pinned_build=build)
-    assert registry.remove_old() == 0
+    assert registry.withdraw_old() == 0
     lifecycle.finish(pinned, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     running = make_running_job()
     Job.objects.filter(pk=running.pk).update(build=build)
-    assert registry.remove_old() == 0
+    assert registry.withdraw_old() == 0
 
 
-def test_a_build_named_by_ended_jobs_is_only_withdrawn() -> None:
+def test_a_withdrawn_build_stays_with_its_jobs() -> None:
     build = old_build()
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)
     lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
-    assert registry.remove_old() == 1
+    assert registry.withdraw_old() == 1
     build.refresh_from_db()
     assert build.withdrawn_at is not None
     assert Job.objects.get(pk=job.pk).build == build
 
 
-def test_a_build_broken_for_a_long_time_is_removed() -> None:
+def test_a_build_broken_for_a_long_time_is_cleared() -> None:
     build = old_build()
     registry.mark_broken(build, "cannot start")
-    assert registry.remove_old() == 0, "it may be the build that jobs still need"
-    Build.objects.filter(pk=build.pk).update(withdrawn_at=timezone.now() - timedelta(days=91))
-    assert registry.remove_old() == 1
-    assert not Build.objects.filter(pk=build.pk).exists()
-
-
-def test_a_build_broken_for_a_long_time_with_jobs_is_cleared() -> None:
-    build = old_build()
-    job = make_running_job()
-    Job.objects.filter(pk=job.pk).update(build=build)
-    lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
-    Build.objects.filter(pk=build.pk).update(withdrawn_at=build.created_at, broken_reason="x")
-    assert [registry.remove_old(), registry.remove_old()] == [1, 0]
+    assert registry.withdraw_old() == 0, "it may be the build that jobs still need"
+    long_ago = timezone.now() - timedelta(days=91)
+    Build.objects.filter(pk=build.pk).update(withdrawn_at=long_ago)
+    assert [registry.withdraw_old(), registry.withdraw_old()] == [1, 0]
     build.refresh_from_db()
-    assert (build.withdrawn_at, build.broken_reason) == (build.created_at, "")
+    assert (build.withdrawn_at, build.broken_reason) == (long_ago, "")
 
 
 def test_operators_can_withdraw_builds(operator: HttpClient) -> None:

@@ -86,7 +86,7 @@ def test_retention_keeps_the_build_of_each_channel(
         monkeypatch.setattr(timezone, "now", lambda now=now: now)
         available = random_builds(random, now)
         oldest = now - timedelta(days=settings.BUILD_RETENTION_DAYS)
-        registry.remove_old()
+        registry.withdraw_old()
         for branch, created in available.items():
             meant = {meaning(channel, created, now) for channel in Channel}
             remaining = set(registry.available(branch).values_list("created_at", flat=True))

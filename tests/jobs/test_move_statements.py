@@ -84,7 +84,8 @@ def test_an_extension_is_four_round_trips() -> None:
 @pytest.mark.parametrize("locked", [0, 1, 1000])
 def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
     make_job()
-    parameters: dict[str, Any] = {"worker": "w", "reason": "", "lease_seconds": 15, "skipped": []}
+    parameters: dict[str, Any] = {"worker": "w", "reason": "", "lease_seconds": 15}
+    parameters |= {"skipped": [], "skipped_branches": []}
     with connection.cursor() as cursor:
         cursor.execute(MANY_JOBS)
         cursor.execute("ANALYZE jobs_job")

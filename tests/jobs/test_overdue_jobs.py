@@ -42,7 +42,7 @@ def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
             cursor.execute(f"SET LOCAL enable_{kind} = off")
         # PREPARE, because EXPLAIN with values would not show the generic plan.
         cursor.execute(move_statements.CLAIM.prepare.replace("claim_job", "explained"))
-        cursor.execute("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE explained ('{}', 'w', 15, '')")
+        cursor.execute("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE explained ('{}', '{}', 'w', 15, '')")
         (plan,) = cursor.fetchone()
         cursor.execute("DEALLOCATE explained")
     (scan,) = [part for part in parts(plan[0]["Plan"]) if part.get("Index Name") == "job_waiting"]

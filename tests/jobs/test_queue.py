@@ -199,6 +199,16 @@ def test_a_retried_job_that_waits_too_long_is_interrupted() -> None:
     assert job.error_code == "execution_interrupted"
 
 
+@pytest.mark.django_db
+def test_a_returned_job_that_never_ran_times_out() -> None:
+    job = make_job()
+    lifecycle.requeue(lifecycle.claim("w") or job, reason="lost")
+    Job.objects.filter(pk=job.pk).update(queue_deadline_at=timezone.now() - timedelta(seconds=1))
+    sweep.sweep()
+    job.refresh_from_db()
+    assert (job.error_code, job.credits_consumed) == ("queue_timeout", 0)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_locked_job_does_not_delay_the_sweep_of_others() -> None:
     stuck, lost = make_running_job(), make_running_job()

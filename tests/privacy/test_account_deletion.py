@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.contrib.admin import site
+from django.contrib.admin import autodiscover, site
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.messages import get_messages
 from django.contrib.messages.storage.cookie import CookieStorage
@@ -417,6 +417,7 @@ def test_the_end_of_a_grace_period_is_recorded(owner: Membership) -> None:
 
 @pytest.mark.parametrize("action", ["undo_each", "finish_each"])
 def test_a_deletion_undone_meanwhile_is_reported(owner: Membership, action: str, rf: RequestFactory) -> None:
+    autodiscover()
     start(owner)
     deletion = AccountDeletion.objects.get()
     accounts.undo(owner.account, by=actor_of(owner))

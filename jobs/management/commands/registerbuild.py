@@ -13,6 +13,8 @@ from django.utils import timezone
 from jobs.builds import registration, registry
 from jobs.models import Build
 
+# The exit status for an executable that cannot be used, as opposed to a database that does not respond
+UNUSABLE = 3
 OTHER_STACK = (
     "To register the build in a stack started by `make run` or `manage.py local --data DIR`, first load the "
     "stack's settings: set -a; . DIR/stack.env; set +a (with `make run`, DIR is .local)."
@@ -49,7 +51,7 @@ class Command(BaseCommand):
         try:
             build = registration.register(executable, origin, profiles=profiles, on_progress=self.show_progress)
         except registration.UnusableBuild as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(str(error), returncode=UNUSABLE) from error
         if options["restore"]:
             registry.restore(Build.objects.filter(pk=build.pk))
         self.stdout.write(f"{build.pk} {build.simc_version} ({build}), {len(build.profiles)} bundled profiles")

@@ -162,7 +162,7 @@ def test_a_hint_stops_a_helper_soon(tmp_path: Path, settings: Settings) -> None:
 def test_a_build_replaced_after_the_claim_is_left_to_others(tmp_path: Path) -> None:
     stage = stage_on(tmp_path, executable_sha256="1" * 64)
     assert status_after(stage) == ("waiting", 0)
-    assert stage.pk in executables.skipped.ids()
+    assert stage.pk in executables.skipped.current()
     assert not Run.objects.filter(seat=1).exists()
 
 
@@ -171,7 +171,7 @@ def test_a_missing_executable_is_left_to_others(tmp_path: Path, monkeypatch: pyt
     stage = stage_on(tmp_path)
     Path(stage.build.executable).unlink()
     assert status_after(stage) == ("waiting", 0)
-    assert stage.pk in executables.skipped.ids()
+    assert stage.pk in executables.skipped.current()
 
 
 def test_an_internal_error_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_an_internal_error_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ShardRun, "run", fail)
     stage = stage_on(tmp_path)
     assert status_after(stage) == ("waiting", 1)
-    assert stage.pk in executables.skipped.ids()
+    assert stage.pk in executables.skipped.current()
 
 
 def test_a_machine_with_a_full_disk_does_not_lose_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_machine_with_a_full_disk_does_not_lose_the_job(tmp_path: Path, monkey
     monkeypatch.setattr("jobs.execution.shard_run.private_directory", fail)
     stage = stage_on(tmp_path)
     with helping(1):
-        wait_until(lambda: stage.pk in executables.skipped.ids())
+        wait_until(lambda: stage.pk in executables.skipped.current())
         time.sleep(0.5)
     assert list(Shard.objects.filter(losses__gt=0).values_list("number", "losses")) == [(1, 1)]
 
