@@ -20,20 +20,22 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
-# Tests mostly wait for other processes, so four run at a time on two cores.
-PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 2)
+# Tests wait for other processes, above all slow ones, so on two cores three run at a time, or four slow ones.
+PYTEST := $(BIN)/python -m pytest --dist loadgroup
+PROCESSES := -n $(shell expr $$(nproc) \* 3 / 2)
+SLOW_PROCESSES := -n $(shell expr $$(nproc) \* 2)
 
 test: check
-	$(PYTEST) -m "not slow"
+	$(PYTEST) $(PROCESSES) -m "not slow"
 
-# Tests that start whole stacks, fill large tables or are slow: fifteen minutes. Without `chromium` or `npm`, the tests
-# that need them are skipped.
+# Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. Without `chromium` or `npm`, the
+# tests that need them are skipped.
 stack: .venv/.development
-	$(PYTEST) -m slow
+	$(PYTEST) $(SLOW_PROCESSES) -m slow
 
 # The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
-	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow" $(ARGS)
+	PGBOUNCER=1 $(PYTEST) $(PROCESSES) --reuse-db -m "not slow" $(ARGS)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150
