@@ -20,22 +20,20 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
-# Tests wait for other processes, above all slow ones, so on two cores three run at a time, or four slow ones.
-PYTEST := $(BIN)/python -m pytest --dist loadgroup
-PROCESSES := -n $(shell expr $$(nproc) \* 3 / 2)
-SLOW_PROCESSES := -n $(shell expr $$(nproc) \* 2)
+# Tests often wait for other processes, so three run at a time on two cores.
+PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 3 / 2)
 
 test: check
-	$(PYTEST) $(PROCESSES) -m "not slow"
+	$(PYTEST) -m "not slow"
 
 # Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. Without `chromium` or `npm`, the
 # tests that need them are skipped.
 stack: .venv/.development
-	$(PYTEST) $(SLOW_PROCESSES) -m slow
+	$(PYTEST) -m slow
 
 # The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
-	PGBOUNCER=1 $(PYTEST) $(PROCESSES) --reuse-db -m "not slow" $(ARGS)
+	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow" $(ARGS)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150
