@@ -1,18 +1,29 @@
-"""Storages for artifacts, and a fake game API behind the proxy."""
+"""Storages for artifacts, a fake game API behind the proxy, and a machine that lacks no build."""
 
 from collections.abc import Callable, Iterator
+from uuid import UUID
 
 import pytest
 from django.core.files.storage import default_storage
 from pytest_django import Settings
 
+from jobs.execution import attempt
+from jobs.queueing import claims
 from jobs.runs import game_api_proxy
+from jobs.skipped import Skipped
 from simservice.storages.s3 import BucketStorage
 from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
 from tests.jobs.simulator.conftest import open_directory
 from tests.s3_server import S3Server
 
 __all__ = ["open_directory"]
+
+
+@pytest.fixture(autouse=True)
+def _no_missing_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the builds that this machine lacked in earlier tests of the process."""
+    monkeypatch.setattr(attempt, "absent_builds", Skipped[UUID](seconds=60))
+    monkeypatch.setattr(claims, "branches_without_builds", Skipped[str](seconds=300))
 
 
 @pytest.fixture(scope="session")

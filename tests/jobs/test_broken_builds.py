@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from django.test import Client as HttpClient
@@ -21,7 +20,6 @@ from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
 from jobs.queueing import claims
 from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
-from jobs.skipped import Skipped
 from tests.admin_actions import act, choose
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -35,11 +33,9 @@ PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("Simulati
 
 
 @pytest.fixture(autouse=True)
-def _fresh_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry a build that does not start without a delay, and remember no missing builds of earlier tests."""
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retry a build that does not start without a delay."""
     monkeypatch.setattr(simulation, "SECOND_START_SECONDS", 0.0)
-    monkeypatch.setattr(attempt, "absent_builds", Skipped[UUID](seconds=60))
-    monkeypatch.setattr(claims, "branches_without_builds", Skipped[str](seconds=300))
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
