@@ -301,7 +301,8 @@ def test_three_losses_lose_the_attempt(tmp_path: Path, monkeypatch: pytest.Monke
     tamper(monkeypatch, truncated, number=2, tries=9)
     job = conducted(helpers=1)
     assert (job.status, job.attempt) == ("running", 1)
-    assert 3 <= max(number for _, number in tries()) <= 4
+    # A busy conductor notices the third loss late, but before the tampering ends.
+    assert 3 <= max(number for _, number in tries()) < 9
     assert_nothing_left(job)
 
 

@@ -31,10 +31,10 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.COMPLETED: "success; the jobs completed",
-    Exit.NOT_COMPLETED: "a job did not complete, or `check` expects that it would be refused",
+    Exit.NOT_COMPLETED: "a job did not complete, or `check` found that it would be refused",
     Exit.USAGE: "invalid arguments, or no address or API key",
     Exit.REFUSED: "the service refused the request",
-    Exit.UNREACHABLE: "the service did not answer, failed, or is not the API",
+    Exit.UNREACHABLE: "the service did not respond, failed, or is not the API",
     Exit.LOCAL: "a local file cannot be read or written",
     Exit.INTERRUPTED: "interrupted with Ctrl-C; submitted jobs continue unless cancelled",
     Exit.OUTPUT_CLOSED: "the program that reads the output has ended",
