@@ -140,7 +140,7 @@ UV := uv==0.13.9
 define install
 	@echo 'Installing $(1)'
 	@{ $(BIN)/pip install --quiet --quiet $(UV) \
-		&& $(BIN)/uv pip install --quiet --python $(BIN)/python --requirement $(1) --constraint constraints.txt; } 2>/dev/null \
+		&& $(BIN)/uv pip install --system-certs --quiet --python $(BIN)/python --requirement $(1) --constraint constraints.txt; } 2>/dev/null \
 		|| $(BIN)/pip install --quiet --quiet --requirement $(1) --constraint constraints.txt
 endef
 
