@@ -22,7 +22,7 @@ from localstack.console import LocalStackError
 from localstack.postgres import DATABASE, start_postgres
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
-from tests.pgbouncer import DIRECT, start_pgbouncer
+from tests.pgbouncer import start_pgbouncer
 
 # The variable with the path of the lock that is held while the database of the run is migrated
 TEMPLATE_LOCK = "TEMPLATE_LOCK"
@@ -74,20 +74,20 @@ def _start_services(config: pytest.Config) -> None:
             )
     except LocalStackError as error:
         raise pytest.UsageError(str(error)) from error
-    if is_own and getattr(config.known_args_namespace, "numprocesses", None):
+    # PgBouncer keeps connections to the database open, and PostgreSQL copies only a database without any.
+    is_copied = is_own and not os.environ.get("PGBOUNCER")
+    if is_copied and getattr(config.known_args_namespace, "numprocesses", None):
         _migrate_template(config, folder / "template.lock")
 
 
 def _migrate_template(config: pytest.Config, lock: Path) -> None:
     """Start to migrate the database that the workers copy; the lock is held until this has ended."""
     os.environ[TEMPLATE_LOCK] = str(lock)
-    database_url = os.environ.get(DIRECT) or os.environ["DATABASE_URL"]
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         migration = subprocess.Popen(
             [sys.executable, "manage.py", "migrate", "--verbosity=0"],
             cwd=Path(__file__).resolve().parent.parent,
-            env={**os.environ, "DATABASE_URL": database_url},
             pass_fds=[held.fileno()],
         )
 

@@ -15,8 +15,8 @@ def claim(worker: str) -> Job | ClaimedShard | None:
     """Claim and return the best waiting job or shard, or None.
 
     A shard comes after all waiting jobs of its job's priority or a better one, and before those of a worse one
-    (`docs/reference/contract.md#parallel-slots`). Branches without a build on this machine, and
-    stages that it cannot help with, are left to others.
+    (`docs/reference/contract.md#parallel-slots`). Branches without a build on this machine,
+    and stages that it cannot help with, are left to others.
     """
     skipped, branches = executables.skipped.current(), branches_without_builds.current()
     while True:
