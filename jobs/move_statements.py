@@ -61,7 +61,8 @@ MARK_QUEUED = Statement(
 # Claim the best waiting job, unless a shard comes first, and return its columns. `FOR UPDATE` reads the latest
 # version of a row, and locked rows are skipped, so this never waits. It reads past overdue jobs, about 1 µs each.
 # The sweep ends overdue jobs, because ending one here would delay the claim more than reading past thousands.
-# `nullif` hides the branches from the planner, which would expect few rows and sort all waiting jobs.
+# `nullif` hides the branches from the planner, which would expect few rows and sort all waiting jobs. The update
+# compares with a subquery, because a join could read the whole table after misleading statistics.
 CLAIM = Statement(
     "claim_job",
     f"""
@@ -76,7 +77,7 @@ CLAIM = Statement(
     ), claimed AS (
         UPDATE jobs_job SET status = 'starting', attempt = attempt + 1, worker = %(worker)s,
             lease_expires_at = {LEASE_END}, updated_at = statement_timestamp()
-        FROM best WHERE jobs_job.id = best.id RETURNING {CLAIMED_JOB.columns}
+        WHERE id = (SELECT id FROM best) RETURNING {CLAIMED_JOB.columns}
     ), event AS (
         INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
         SELECT best.id, statement_timestamp(), best.status, claimed.status, attempt, %(reason)s
