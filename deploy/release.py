@@ -80,7 +80,8 @@ def build(root: Path) -> None:
         # From a copy: the build folder of an earlier wheel could add files that are gone.
         ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
         source = shutil.copytree(root / "sdk" / "python", Path(folder) / "source", ignore=ignored)
-        wheel = ["wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", str(source)]
+        # Built by the setuptools of requirements-dev.txt, not by the newest one.
+        wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", "dist", str(source)]
         run(sys.executable, "-m", "pip", *wheel, root=root)
     write_sbom(dist / "sbom.cdx.json", root=root)
     names = sorted(path.name for path in dist.iterdir())

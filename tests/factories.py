@@ -6,7 +6,7 @@ from typing import Any
 import factory
 from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
-from django.db.models.functions import Now
+from django.db import connection
 from django.utils import timezone
 
 from billing import ledger
@@ -18,7 +18,7 @@ from clients.keys import ALPHABET, PREFIX, checksum, create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs import lifecycle
 from jobs.enums import Channel, MoveResult, Priority, Status
-from jobs.models import Build, Job, JobEvent, JobProfile
+from jobs.models import Build, Job
 from privacy.models import Export
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
@@ -34,10 +34,54 @@ class PlanFactory(factory.django.DjangoModelFactory[Plan]):
     name = factory.Sequence("plan-{}".format)
 
 
+# What `open_account` and `ledger.purchase` insert, in one statement instead of 13, because thousands of tests need it.
+# tests/test_factories.py compares the rows.
+FUND = """
+    entry AS (
+        INSERT INTO billing_entry (account_id, source, target, credits, reason)
+        SELECT id, 'outside', 'purchased', %(credits)s, 'for a test' FROM account
+    ), balance AS (
+        INSERT INTO billing_balance (account_id, purchased, reserved) SELECT id, %(credits)s, 0 FROM account
+        ON CONFLICT (account_id) DO UPDATE SET purchased = billing_balance.purchased + excluded.purchased
+    )
+"""
+OPEN_ACCOUNT = f"""
+    WITH account AS (
+        INSERT INTO billing_account (name, plan_id, created_at)
+        VALUES ('account-' || %(plan_id)s, %(plan_id)s, %(now)s) RETURNING *
+    ), client AS (
+        INSERT INTO clients_client (account_id, name, is_default, created_at)
+        SELECT id, 'default', true, %(now)s FROM account
+    ), {FUND}
+    SELECT id, name, plan_id, created_at, suspended_at FROM account
+"""
+RECORD_JOB = f"""
+    WITH account AS (
+        SELECT %(account_id)s::integer AS id
+    ), event AS (
+        INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+        VALUES (%(job_id)s, statement_timestamp(), '', %(status)s, 0, '')
+    ), profile AS (
+        INSERT INTO jobs_jobprofile (job_id, text) VALUES (%(job_id)s, %(text)s)
+    ), {FUND}
+    SELECT
+"""
+
+
 def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
     """Open an account with its own plan and purchased credits."""
     created = PlanFactory.create(**plan)
-    account = open_account(f"account-{created.pk}", plan=created)
+    if not credits or created.monthly_credits:
+        return open_granted(created, credits=credits)
+    values = {"plan_id": created.pk, "now": timezone.now(), "credits": credits}
+    account: Account = Account.objects.raw(OPEN_ACCOUNT, values)[0]
+    account.plan = created
+    return account
+
+
+def open_granted(plan: Plan, *, credits: int) -> Account:  # noqa: A002
+    """Open an account as the service does, with the allowance of its plan."""
+    account = open_account(f"account-{plan.pk}", plan=plan)
     if credits:
         ledger.purchase(account, credits, reason="for a test")
     return account
@@ -131,11 +175,11 @@ def make_job(
     }
     job = Job(**(defaults | fields))
     job.save(force_insert=True)
-    JobEvent.objects.create(job=job, at=Now(), to_status=job.status, attempt=0)
-    JobProfile.objects.create(job=job, text=text)
     cost = job.ceiling_credits if held_credits is None else held_credits
     reserved = cost + job.priority_fee_credits
-    ledger.purchase(job.account, reserved, reason="for a test")
+    values = {"account_id": job.account_id, "job_id": job.pk, "status": job.status, "text": text, "credits": reserved}
+    with connection.cursor() as cursor:
+        cursor.execute(RECORD_JOB, values)
     ledger.hold(job.account, reserved, job_id=job.pk)
     return job
 

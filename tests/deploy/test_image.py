@@ -25,6 +25,7 @@ from django.conf import settings
 from psycopg.sql import SQL, Identifier
 
 from localstack.redis_server import free_port
+from tests.environments import make_environment
 from tests.stack import QUICK
 from tests.web_server import wait_until_listening
 
@@ -110,11 +111,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
                 destination.mkdir(parents=True, exist_ok=True)
             copy(ROOT / source, destination)
     environment = folder / "app" / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--quiet", "--require-hashes"]
-    subprocess.run(
-        [*pip, "--only-binary=:all:", "--requirement", str(ROOT / "deploy" / "requirements.lock")], check=True
-    )
+    lock = str(ROOT / "deploy" / "requirements.lock")
+    make_environment(environment, "--require-hashes", "--only-binary=:all:", "--requirement", lock)
     (folder / "data").mkdir()
     (folder / "tmp").mkdir()
     with database() as url:
@@ -132,7 +130,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
             "PUBLIC_BASE_URL": "https://localhost",
         }
         image = Image(folder, variables)
-        image.run("python", "manage.py", "migrate", "--no-input")
+        # Outside bubblewrap, so that the modules are compiled, as in the image.
+        python, migrate = str(environment / "bin" / "python"), ["manage.py", "migrate", "--no-input"]
+        compiling = variables | {"PYTHONDONTWRITEBYTECODE": ""}
+        subprocess.run([python, *migrate], cwd=folder / "app", env=compiling, stdout=subprocess.DEVNULL, check=True)
         yield image
 
 

@@ -11,8 +11,8 @@ from simservice.api.examples import family
 from simservice.api.openapi import document
 from tests.jobs.api.bodies import only_in
 from tests.jobs.api.contract.errors import CODES, error
-from tests.jobs.api.contract.operations import responses
-from tests.jobs.api.contract.types import check
+from tests.jobs.api.contract.operations import responses, webhook_body
+from tests.jobs.api.contract.types import Strict, check
 from tests.jobs.api.response_checks import check_document
 
 
@@ -37,6 +37,12 @@ def test_the_contract_covers_all_operations_and_errors(variant: str) -> None:
     operations = {entry["operationId"] for methods in document()["paths"].values() for entry in methods.values()}
     assert operations == set(responses(variant)) | NOT_JSON
     assert {code: status for status, codes in CODES.items() for code in codes} == STATUSES
+
+
+def test_the_handwritten_schemas_are_valid(variant: str) -> None:
+    errors = [error(status, code) for status, codes in CODES.items() for code in codes]
+    for schema in [*responses(variant).values(), *errors, webhook_body(variant)]:
+        Strict.check_schema(schema)
 
 
 def test_the_document_lists_the_codes_of_each_status() -> None:
