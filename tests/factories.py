@@ -34,8 +34,8 @@ class PlanFactory(factory.django.DjangoModelFactory[Plan]):
     name = factory.Sequence("plan-{}".format)
 
 
-# What `open_account` and `ledger.purchase` insert, in one statement instead of 13, because thousands of tests need it.
-# tests/test_factories.py compares the rows.
+# What `open_account` and `ledger.purchase` insert, in one statement instead of 13, because thousands of tests need
+# it. tests/test_factories.py compares the rows.
 FUND = """
     entry AS (
         INSERT INTO billing_entry (account_id, source, target, credits, reason)
@@ -54,7 +54,7 @@ OPEN_ACCOUNT = f"""
         SELECT id, 'default', true, %(now)s FROM account
     ), {FUND}
     SELECT id, name, plan_id, created_at, suspended_at FROM account
-"""
+"""  # noqa: S608 - FUND is a constant
 RECORD_JOB = f"""
     WITH account AS (
         SELECT %(account_id)s::integer AS id
@@ -65,7 +65,7 @@ RECORD_JOB = f"""
         INSERT INTO jobs_jobprofile (job_id, text) VALUES (%(job_id)s, %(text)s)
     ), {FUND}
     SELECT
-"""
+"""  # noqa: S608 - FUND is a constant
 
 
 def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
@@ -177,7 +177,13 @@ def make_job(
     job.save(force_insert=True)
     cost = job.ceiling_credits if held_credits is None else held_credits
     reserved = cost + job.priority_fee_credits
-    values = {"account_id": job.account_id, "job_id": job.pk, "status": job.status, "text": text, "credits": reserved}
+    values = {
+        "account_id": job.account_id,
+        "job_id": job.pk,
+        "status": job.status,
+        "text": text,
+        "credits": reserved,
+    }
     with connection.cursor() as cursor:
         cursor.execute(RECORD_JOB, values)
     ledger.hold(job.account, reserved, job_id=job.pk)

@@ -75,7 +75,7 @@ def test_the_wheel_has_the_library_and_its_types_only(wheel: Path) -> None:
 def test_the_installed_library_needs_httpx_only(python: Path, project: Path) -> None:
     imported = run(python, "-c", "import consumer; print(consumer.Client.__name__)", folder=project)
     assert imported.stdout == "Client\n", imported.stderr
-    pip = [sys.executable, "-m", "pip", "--python", python]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python]
     listed = json.loads(run(*pip, "list", "--format=json", folder=project).stdout)
     names = {each["name"].lower() for each in listed}
     assert names == {
