@@ -177,15 +177,9 @@ def make_job(
     job.save(force_insert=True)
     cost = job.ceiling_credits if held_credits is None else held_credits
     reserved = cost + job.priority_fee_credits
-    values = {
-        "account_id": job.account_id,
-        "job_id": job.pk,
-        "status": job.status,
-        "text": text,
-        "credits": reserved,
-    }
+    values: dict[str, Any] = {"account_id": job.account_id, "job_id": job.pk, "credits": reserved}
     with connection.cursor() as cursor:
-        cursor.execute(RECORD_JOB, values)
+        cursor.execute(RECORD_JOB, values | {"status": job.status, "text": text})
     ledger.hold(job.account, reserved, job_id=job.pk)
     return job
 
