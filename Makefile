@@ -23,8 +23,8 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
-# Tests often wait for other processes, so three run at a time on two cores.
-PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 3 / 2)
+# Tests often wait for other processes, so two run at a time on each core.
+PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 2)
 
 test: check
 	$(PYTEST) -m "not slow"

@@ -94,9 +94,7 @@ def _start(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:
     folder.save_environment(settings)
     _report_relaxed_settings(settings)
     environment = _program_environment(settings)
-    print_message("Migrating the database…")
-    _manage("migrate", "--noinput", environment=environment)
-    print_message("Creating the demo account and registering the built-in simulator…")
+    print_message("Migrating the database, and creating the demo account with the built-in simulator…")
     demo = _seed(secrets.get("demo", {}), environment=environment)
     missing = demo.pop("sandboxLacks")
     if missing:
@@ -179,8 +177,9 @@ def _manage(*arguments: str, environment: Mapping[str, str], stdin: str = "") ->
 
 
 def _seed(stored: Mapping[str, str], *, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the demo account, user and key. Stored ones are reused if they are still valid."""
-    output = _manage("seedlocal", environment=environment, stdin=json.dumps(stored))
+    """Migrate the database. Return the demo account, user and key; stored ones are reused if they are still valid."""
+    # One process for both: a second one would need a second more to start.
+    output = _manage("seedlocal", "--migrate", environment=environment, stdin=json.dumps(stored))
     demo: dict[str, str] = json.loads(output.splitlines()[-1])
     return demo
 

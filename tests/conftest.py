@@ -42,10 +42,18 @@ TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: igno
 gc.disable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run all tests of a file in one process, so that its fixtures are set up once, unless it has other groups."""
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 def pytest_collection_finish() -> None:
-    """Exclude everything that was imported from later garbage collections."""
+    """Exclude everything that was imported from later garbage collections, which become rarer."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 

@@ -94,6 +94,18 @@ class Stack(ApiClient):
         (worker,) = below(psutil.Process(self.process.pid), "--queues sim")
         return worker
 
+    def pause_when_running(self, job_id: str) -> None:
+        """Wait for a job's first progress, and suspend all simulators, which leaves the processors to the test.
+
+        Their jobs keep running and can be cancelled.
+        """
+        deadline = time.monotonic() + 120
+        while not self.call("GET", f"jobs/{job_id}/status")["progress"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        for simulator in below(self.worker(), "boot.py"):
+            simulator.suspend()
+
     def manage(self, *arguments: str) -> None:
         """Run a command of manage.py on the stack's database."""
         own = {"DATABASE_URL": self.ready["databaseUrl"], "REDIS_URL": self.ready["redisUrl"], "SECRET_KEY": "any"}

@@ -238,7 +238,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
     for job in jobs.values():
         stack.wait_for_end(job, seconds=300)
     jobs["running"] = stack.submit(LONG)
-    stack.wait(jobs["running"], lambda job: job["status"] == "running", seconds=120)
+    stack.pause_when_running(jobs["running"])
     jobs["waiting"] = stack.submit()
     return SiteData(stack, jobs, clients, key, event)
 

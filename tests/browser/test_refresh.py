@@ -70,6 +70,7 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     owner.evaluate(NOTE)
     stack.call("POST", f"jobs/{before}/cancel")
     expect(page.locator(".crumbs .status")).to_have_text("Running", timeout=4 * PATIENCE_MS)
+    stack.pause_when_running(job)
 
     page.locator("#live details.menu summary").first.click()
     page.get_by_role("link", name="Open share page").focus()
@@ -99,7 +100,7 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
 def test_a_failed_refresh_is_retried(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     job = stack.submit(LONG)
-    stack.wait(job, lambda body: body["status"] == "running", seconds=120)
+    stack.pause_when_running(job)
     owner.open(f"{ACCOUNT}/jobs/{job}")
     owner.context.set_offline(True)
     expect(page.locator("#not-updated")).to_be_visible()

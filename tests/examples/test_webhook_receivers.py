@@ -54,6 +54,20 @@ from webhooks import endpoints
 
 
 @dataclass(frozen=True)
+class Console:
+    """A `manage.py shell` with a stack's database, which runs scripts and returns what they print as JSON."""
+
+    process: "subprocess.Popen[str]"
+
+    def run(self, script: str, **values: str) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(IMPORTS + script.format(**values)) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+@dataclass(frozen=True)
 class Connected:
     """An example that receives the webhooks of a stack's client."""
 
@@ -61,6 +75,7 @@ class Connected:
     stack: Stack
     receiver: Receiver
     key: str
+    console: Console
 
     def run_job(self) -> str:
         """Run a job and return its id when the example has printed it."""
@@ -70,20 +85,32 @@ class Connected:
         return job
 
     def run(self, script: str, **values: str) -> Any:
-        return run(script, self.stack, self.receiver, name=self.example.name, **values)
+        return self.console.run(script, name=self.example.name, **values)
 
 
-def run(script: str, stack: Stack, receiver: Receiver, **values: str) -> Any:
-    """Run a script with the stack's database, and return what it prints as JSON."""
+# One process runs all scripts, because each would need seconds to start.
+RUN_SCRIPTS = """
+import json, sys
+for line in sys.stdin:
+    exec(json.loads(line), {})
+    sys.stdout.flush()
+"""
+
+
+@pytest.fixture(scope="module")
+def console(stack: Stack, receiver: Receiver) -> Iterator[Console]:
     own = {
         "DATABASE_URL": stack.ready["databaseUrl"],
         "REDIS_URL": stack.ready["redisUrl"],
         "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
         "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
     }
-    command = [sys.executable, "manage.py", "shell", "-v0", "-c", IMPORTS + script.format(**values)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | own, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [sys.executable, "manage.py", "shell", "-v0", "--no-imports", "-c", RUN_SCRIPTS]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | own, stdin=pipe, stdout=pipe, text=True) as process:
+        yield Console(process)
+        process.communicate()
+    assert process.returncode == 0
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +133,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Itera
 
 @pytest.fixture(scope="module", params=COMMANDS)
 def connected(
-    request: pytest.FixtureRequest, stack: Stack, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    stack: Stack,
+    receiver: Receiver,
+    console: Console,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Connected]:
     name = request.param
-    key, secret = run(CONFIGURE, stack, receiver, name=name, url=receiver.url(f"/{name}"))
+    key, secret = console.run(CONFIGURE, name=name, url=receiver.url(f"/{name}"))
     with running_example(name, tmp_path_factory.mktemp(name), secret=secret) as example:
         forward(receiver, example)
-        yield Connected(example, stack, receiver, key)
+        yield Connected(example, stack, receiver, key, console)
 
 
 @pytest.fixture(scope="module", params=COMMANDS)

@@ -10,7 +10,8 @@ from typing import Any
 from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from billing import ledger
@@ -55,7 +56,12 @@ class Command(BaseCommand):
         "input and prints the current values as JSON."
     )
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--migrate", action="store_true", help="First migrate the database.")
+
+    def handle(self, *args: Any, migrate: bool, **options: Any) -> None:
+        if migrate:
+            call_command("migrate", interactive=False, verbosity=0)
         saved: dict[str, str] = json.loads(sys.stdin.read() or "{}")
         try:
             lacking = layers.missing(runner.probe_sandbox())
