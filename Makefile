@@ -17,7 +17,7 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 
 .PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
 .PHONY: test stack fuzz ledger faults drill pgbouncer
-.PHONY: check format lint types imports citations migrations document library
+.PHONY: check format lint types imports citations migrations document library collection
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -86,7 +86,7 @@ screenshots: .venv/.development
 
 check: .venv/.development
 	@$(MAKE) --no-print-directory --assume-old=.venv/.development --jobs $$(nproc) --output-sync=target \
-		format lint types imports citations migrations document library
+		types collection format lint imports citations migrations document library
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
@@ -114,6 +114,11 @@ document: .venv/.development
 # The generated modules of the Python library are those that docs/openapi.json asks for.
 library: .venv/.development
 	$(BIN)/python sdk/python/generate.py --check
+
+# All tests can be imported. This compiles them once, and not in several processes at the same time.
+collection: .venv/.development
+	@$(CHECK_SETTINGS) $(BIN)/python -m pytest --collect-only -q >.venv/collection.log \
+		|| { tail -n 60 .venv/collection.log; exit 1; }
 
 openapi: .venv/.development
 	$(CHECK_SETTINGS) $(DEFAULT_CONTRACT) $(BIN)/python manage.py openapi

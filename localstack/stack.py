@@ -177,7 +177,7 @@ def _manage(*arguments: str, environment: Mapping[str, str], stdin: str = "") ->
 
 
 def _seed(stored: Mapping[str, str], *, environment: Mapping[str, str]) -> dict[str, str]:
-    """Migrate the database. Return the demo account, user and key; stored ones are reused if they are still valid."""
+    """Migrate the database. Return the demo account, user and key, stored ones if they are still valid."""
     # One process for both: a second one would need a second more to start.
     output = _manage("seedlocal", "--migrate", environment=environment, stdin=json.dumps(stored))
     demo: dict[str, str] = json.loads(output.splitlines()[-1])

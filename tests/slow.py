@@ -3,6 +3,7 @@
 `-m "not slow"` does not even import them.
 """
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
 
 
+@cache
 def is_slow(path: Path, config: pytest.Config) -> bool:
     """Return whether a file or folder is in `slow_paths`, or below one of them."""
     return any(path.is_relative_to(slow) for slow in config.getini("slow_paths"))
