@@ -46,12 +46,14 @@ def program(tmp_path: Path, name: str) -> Iterator[Path]:
             process.communicate()
 
 
+@pytest.mark.slow
 def test_programs_include_their_ended_children(program: Path) -> None:
     seconds = processes.cpu_seconds(psutil.Process())
     assert seconds["busy"] >= BUSY_SECONDS
     assert processes.spent({"busy": 0.1}, seconds)["busy"] == pytest.approx(seconds["busy"] - 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [processes.SIMULATION])
 def test_the_simulation_worker_is_divided(program: Path) -> None:
     seconds = processes.cpu_seconds(psutil.Process())
@@ -59,6 +61,7 @@ def test_the_simulation_worker_is_divided(program: Path) -> None:
     assert sum(seconds[part] for part in processes.SIMULATION_PARTS) >= BUSY_SECONDS
 
 
+@pytest.mark.slow
 def test_memory_is_listed_by_program(program: Path) -> None:
     assert 1 < processes.megabytes(psutil.Process())["busy"] < 1000
 

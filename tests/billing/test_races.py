@@ -13,6 +13,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ATTEMPTS = 1_000 if LONG else 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_only_one_of_two_concurrent_holds_gets_the_last_credits() -> None:
     account = make_account(credits=0)

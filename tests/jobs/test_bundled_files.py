@@ -70,6 +70,7 @@ def test_submissions_and_builds_agree_on_includable_files(tmp_path: Path, api: A
     assert submit(api, f"{BASE}mage.simc\n").json()["code"] == "input_sanitized_rejected"
 
 
+@pytest.mark.slow
 def test_an_included_action_list_allows_stages(tmp_path: Path) -> None:
     job = run_with(tmp_path, 'mage="A"\ninput=apls/mage.simc\ntrinkets.simc\n', FILES, multi_stage=True)
     assert job.summary is not None

@@ -29,6 +29,7 @@ def make_expired_job() -> Job:
     return job
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("each_storage")
 def test_concurrent_rounds_clear_each_job_once() -> None:

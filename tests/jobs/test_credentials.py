@@ -218,6 +218,7 @@ def test_details_do_not_show_them_in_any_spelling(tmp_path: Path) -> None:
     assert found.actors[0].race == MARK
 
 
+@pytest.mark.slow
 def test_the_followed_output_does_not_show_them(tmp_path: Path) -> None:
     messages: list[str] = []
 

@@ -147,6 +147,7 @@ def noise(number: float) -> str:
 
 
 class TestSize:
+    @pytest.mark.slow
     def test_a_large_document_loses_its_smallest_abilities(self) -> None:
         abilities = [{"name": noise(number), "share": 0.5} for number in range(200)]
         parents = [{**ability, "children": [{"name": noise(-n)} for n in range(200)]} for ability in abilities]

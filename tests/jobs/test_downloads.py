@@ -223,6 +223,7 @@ def peak() -> Iterator[list[int]]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_files_are_streamed_in_both_directions(artifact: Artifact) -> None:
     content = io.BytesIO(secrets.token_bytes(24 << 20))
     with peak() as uploading:

@@ -38,6 +38,7 @@ def clients(db: None) -> list[Client]:
     return [make_client(account, "one"), make_client(account, "two"), make_client(make_account(), "one")]
 
 
+@pytest.mark.slow
 @given(jobs=JOBS, filters=FILTERS, limit=st.integers(1, 6), searched=st.integers(1, 8))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_all_pages_equal_a_filter_in_python(

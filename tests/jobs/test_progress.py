@@ -157,6 +157,7 @@ def test_a_redis_outage_only_hides_the_output(
     assert log_entries_of(job) == []
 
 
+@pytest.mark.slow
 def test_a_running_jobs_output_can_be_followed(tmp_path: Path) -> None:
     entries: list[LogEntry] = []
     make_stand_in(

@@ -235,6 +235,7 @@ def test_workers_that_start_at_once_recover_each_job_once() -> None:
     assert files() == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(90)
 @pytest.mark.django_db(transaction=True)
 def test_only_jobs_of_killed_processes_are_recovered() -> None:

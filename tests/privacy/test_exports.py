@@ -266,6 +266,7 @@ def test_queries_do_not_grow_with_the_jobs_of_a_page(owner: Membership) -> None:
     assert queries_of(owner) == before
 
 
+@pytest.mark.slow
 def test_an_export_is_written_in_bounded_memory(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(account_data, "JOBS_AT_ONCE", 2)
     for _ in range(20):

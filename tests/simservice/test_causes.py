@@ -170,6 +170,7 @@ def half_migrated(column: str) -> Iterator[None]:
             cursor.execute(f"ALTER TABLE clients_client RENAME not_yet TO {column}")
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_the_web_server_names_a_half_applied_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FORMAT", "json")

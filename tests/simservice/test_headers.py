@@ -30,6 +30,7 @@ PRODUCTION = {
 }
 
 
+@pytest.mark.slow
 def test_production_settings_pass_djangos_checks() -> None:
     environment = {**os.environ, **PRODUCTION}
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "INFO"]

@@ -201,6 +201,7 @@ def test_a_periodic_threads_lines_have_the_ids_of_its_block(lines: list[dict[str
     assert lines[0]["job_id"] == 7
 
 
+@pytest.mark.slow
 def test_lines_of_the_web_server_are_json_without_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FORMAT", "json")
     with web_server(tmp_path / "log") as web:
@@ -213,6 +214,7 @@ def test_lines_of_the_web_server_are_json_without_paths(tmp_path: Path, monkeypa
     assert not any("secret" in message for message in messages)
 
 
+@pytest.mark.slow
 def test_every_line_of_a_worker_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOG_FORMAT", "json")
     command = [sys.executable, "-m", "simservice.worker", "webhooks", "--queues", "webhooks"]

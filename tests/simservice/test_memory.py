@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 
+import pytest
 from django.conf import settings
 
 from simservice import memory
@@ -61,6 +62,7 @@ def test_calls_at_any_depth_map_no_memory() -> None:
     assert page_faults() - before < 100
 
 
+@pytest.mark.slow
 def test_the_web_application_has_room_for_frames() -> None:
     program = "from simservice.wsgi import application; print(application.__code__.co_stacksize)"
     output = subprocess.check_output([sys.executable, "-c", program], cwd=settings.BASE_DIR, text=True)

@@ -191,6 +191,7 @@ def test_every_setting_of_the_procfile_is_listed() -> None:
     assert sorted(LISTED.findall(BY_PROCFILE)) == sorted(read)
 
 
+@pytest.mark.slow
 def test_listed_defaults_are_correct() -> None:
     defaults = {name: value for name, value in LISTED.findall(BY_SETTINGS) if value}
     assert not set(NEEDED) & set(defaults)
@@ -215,6 +216,7 @@ def test_a_value_that_begins_with_a_dollar_sign_is_kept(monkeypatch: pytest.Monk
     assert (values["CREDENTIALS_KEY"], values["SECRET_KEY_FALLBACKS"]) == ("$ecret", ["$HOME", "$$"])
 
 
+@pytest.mark.slow
 def test_an_empty_value_is_the_default() -> None:
     names = ("DATA_DIR", "SERVICE_BRAND", "SANDBOX", "DEBUG", "LEASE_SECONDS", "MIN_TARGET_ERROR", "SIGNUP_PLAN")
     assert settings_of(**dict.fromkeys(names, "")) == settings_of()

@@ -33,6 +33,7 @@ def values(metric: SharedCounter | SharedHistogram) -> dict[str, float]:
     return {" ".join([name, *each.labels.values()]): each.value for name, each in zip(names, samples, strict=True)}
 
 
+@pytest.mark.slow
 def test_processes_add_up() -> None:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "simservice.settings"}
     command = [sys.executable, "-c", COUNT_ONE]

@@ -252,6 +252,7 @@ def test_an_idle_sweep_of_events_costs_one_query(django_assert_num_queries: Djan
         tasks.announce_due()
 
 
+@pytest.mark.slow
 @given(ages=st.lists(st.tuples(st.sampled_from(["waiting", "sending"]), st.integers(-2, 2)), max_size=4))
 def test_the_sweep_of_events_looks_for_due_and_lost_ones(ages: list[tuple[str, int]]) -> None:
     with transaction.atomic():

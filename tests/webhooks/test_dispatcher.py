@@ -34,6 +34,7 @@ def make_client_sending_to(receiver: Receiver, path: str, *, count: int) -> Clie
     return client
 
 
+@pytest.mark.slow
 def test_hanging_receivers_delay_no_other_deliveries(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirteen hanging clients can fill all steady slots once, but not again."""
     monkeypatch.setattr(http_client, "TIMEOUT_SECONDS", 1.0)

@@ -283,6 +283,7 @@ def test_a_request_that_times_out_is_not_resent(
     assert len(receiver.received) == 2
 
 
+@pytest.mark.slow
 def test_a_resent_request_has_no_further_time(
     receiver: Receiver, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:

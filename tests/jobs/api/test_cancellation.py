@@ -44,6 +44,7 @@ def test_each_response_contains_the_metadata(
     assert all(list(response["metadata"].items()) == [("z", "1"), ("a", "2")] for response in responses)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("make", [make_job, make_running_job])
 def test_concurrent_cancellations_get_the_same_response(key: tuple[ApiKey, str], make: Callable[..., Job]) -> None:

@@ -221,6 +221,7 @@ def test_numbers_after_an_enemy_override_those_of_shards(simulate: Simulate) -> 
     assert iterations(sim) == dict.fromkeys(NAMES, 1)
 
 
+@pytest.mark.slow
 def test_deterministic_shards_equal_one_pass(simulate: Simulate) -> None:
     text = f"{PROFILE}\ndeterministic=1"
     whole = simulate(text)

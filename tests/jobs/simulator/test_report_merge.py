@@ -303,6 +303,7 @@ def reports(draw: st.DrawFn) -> dict[str, Any]:
     return {**draw(OBJECTS), "sim": dict(members), **draw(st.dictionaries(st.just("y"), VALUES))}
 
 
+@pytest.mark.slow
 @given(base=reports(), others=st.lists(reports(), max_size=4))
 def test_merging_equals_the_reference(base: dict[str, Any], others: list[dict[str, Any]]) -> None:
     documents = [exact(json.dumps(document).encode()) for document in (base, *others)]

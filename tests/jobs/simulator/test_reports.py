@@ -269,6 +269,7 @@ class TestReading:
         document["sim"]["options"]["seed"] = 2**64 - 1
         assert read(document).iterations == 2004
 
+    @pytest.mark.slow
     def test_parts_that_are_not_needed_use_no_memory(self) -> None:
         text = json.dumps(with_player(buffs=[{"timeline": [0.5] * 1000}] * 600)).encode()
         tracemalloc.start()

@@ -134,6 +134,7 @@ def check(**chosen: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(COMMAND, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_the_check_fails_for_another_deployment() -> None:
     refused = check(API_VARIANT="R", API_RESOURCE="other")
     assert (refused.returncode, "make openapi" in refused.stderr) == (1, True)
