@@ -95,12 +95,12 @@ class Stack(ApiClient):
         return worker
 
     def pause_when_running(self, job_id: str) -> None:
-        """Wait for a job's first progress, and suspend all simulators, which leaves the processors to the test.
+        """Wait for the first percent of a job and suspend all simulators, which leaves the processors to the test.
 
         Their jobs keep running and can be cancelled.
         """
         deadline = time.monotonic() + 120
-        while not self.call("GET", f"jobs/{job_id}/status")["progress"]:
+        while not self.call("GET", f"jobs/{job_id}/status")["progress"]["percent"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         for simulator in below(self.worker(), "boot.py"):

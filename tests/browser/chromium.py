@@ -121,6 +121,10 @@ class Visitor:
         sections = "details.more, details.parts, .fold details"
         self.evaluate(f"for (const one of document.querySelectorAll('{sections}')) one.open = true")
 
+    def end_transitions(self) -> None:
+        """Let all colors have their final values. Django's admin changes them slowly even with reduced motion."""
+        self.evaluate("for (const one of document.getAnimations()) if (one instanceof CSSTransition) one.finish()")
+
     def eventually(self, expected: str) -> None:
         """Reload the page until it contains a text."""
         deadline = time.monotonic() + PATIENCE_MS / 1000

@@ -19,6 +19,7 @@ def faults(visitor: Visitor, view: View) -> list[str]:
         visitor.resize(width)
         visitor.page.emulate_media(color_scheme=scheme)
         visitor.unfold()
+        visitor.end_transitions()
         if view.is_ours:
             problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor, view.part)]
             problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
