@@ -24,7 +24,7 @@ run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
 # Tests often wait for other processes, so two run at a time on each core.
-PYTEST := $(BIN)/python -m pytest --dist loadgroup -n $(shell expr $$(nproc) \* 2)
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder -n $(shell expr $$(nproc) \* 2)
 
 test: check
 	$(PYTEST) -m "not slow"

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -43,10 +44,22 @@ gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all tests of a file in one process, so that its fixtures are set up once, unless it has other groups."""
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    """Let each process run whole files or groups, so that fixtures are shared, and begin with the longest ones.
+
+    A group is long if a test of it has a long time limit or, among equals, if it has many tests.
+    """
+    groups = [group_of(item) for item in items]
+    sizes, limits = Counter(groups), Counter[str]()
+    for item, group in zip(items, groups, strict=True):
+        limits[group] = max(limits[group], *(mark.args[0] for mark in item.iter_markers("timeout")), 0)
+    items.sort(key=lambda item: (-limits[group_of(item)], -sizes[group_of(item)]))
+
+
+def group_of(item: pytest.Item) -> str:
+    """Return the name of the group in which one process runs a test: by default, its file."""
+    if not item.get_closest_marker("xdist_group"):
+        item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    return str(next(item.iter_markers("xdist_group")).args[0])
 
 
 def pytest_collection_finish() -> None:
