@@ -34,12 +34,17 @@ NEEDS_HELP = f"""
     {MAY_START} AND job.status = 'running' AND stage.allotted_ms + stage.slice_ms <= stage.funded_ms
 """
 
+# This many losses of one shard lose the job's attempt.
+MAX_LOSSES = 3
+# Shards that may be claimed
+CLAIMABLE = f"jobs_shard.status = 'waiting' AND losses < {MAX_LOSSES}"
+
 # The open stage with the best priority and, among equals, the earliest submission. An open stage has a waiting
 # shard, a free seat and funds. For use in a WITH clause.
 BEST_OPEN_STAGE = f"""
     SELECT stage.id, stage.priority FROM jobs_shardedstage AS stage {CURRENT_JOB}
     WHERE {NEEDS_HELP} AND NOT stage.id = ANY(%(skipped)s::bigint[])
-        AND EXISTS (SELECT FROM jobs_shard WHERE stage_id = stage.id AND status = 'waiting' AND number > 0)
+        AND EXISTS (SELECT FROM jobs_shard WHERE stage_id = stage.id AND {CLAIMABLE} AND number > 0)
         AND (SELECT count(*) FROM jobs_shard WHERE stage_id = stage.id AND status = 'running' AND seat > 0)
             < stage.slots - 1
     ORDER BY stage.priority, stage.job_id LIMIT 1

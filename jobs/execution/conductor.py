@@ -27,6 +27,7 @@ from jobs.execution.simulation import BuildBroken, RunLost
 from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Shard, ShardedStage
+from jobs.move_statements import MAX_LOSSES
 from jobs.queueing import announcements
 from jobs.runs import verdict
 from jobs.shards import executables, moves, progress, texts
@@ -42,8 +43,6 @@ logger = logging.getLogger(__name__)
 
 OBSERVE_SECONDS = 0.5
 POLL_SECONDS = 0.1
-# This many losses of one shard lose the job's attempt.
-MAX_LOSSES = 3
 # The allowance that a shard receives at a time; smaller if the job's cap is small.
 SLICE_MS = 15_000
 MIN_SLICE_MS = 4_000

@@ -7,7 +7,15 @@ moment, the move does no harm, because nothing reads the job's shards any more.
 
 # ruff: noqa: S608 - only constants become part of the statements
 
-from jobs.move_statements import BEST_OPEN_STAGE, CURRENT_JOB, LEASE_END, MAY_START, NEEDS_HELP, RUN_END
+from jobs.move_statements import (
+    BEST_OPEN_STAGE,
+    CLAIMABLE,
+    CURRENT_JOB,
+    LEASE_END,
+    MAY_START,
+    NEEDS_HELP,
+    RUN_END,
+)
 from simservice.statements import Statement
 
 LOCK = Statement("lock_sharded_stage", "SELECT FROM jobs_shardedstage WHERE id = %(stage_id)s FOR NO KEY UPDATE")
@@ -38,7 +46,7 @@ CLAIM = Statement(
         END
     ), best AS (
         SELECT id FROM jobs_shard
-        WHERE stage_id = %(stage_id)s AND status = 'waiting' AND (%(conducts)s OR number > 0)
+        WHERE stage_id = %(stage_id)s AND {CLAIMABLE} AND (%(conducts)s OR number > 0)
         ORDER BY number LIMIT 1
     ), claimed AS (
         UPDATE jobs_shard SET status = 'running', try_number = try_number + 1, seat = open.seat,
