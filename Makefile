@@ -23,20 +23,20 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
+
 # Tests often wait for other processes, so two run at a time on each core.
-PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder -n $(shell expr $$(nproc) \* 2)
-
 test: check
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -n $(shell expr $$(nproc) \* 2) -m "not slow"
 
-# Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. Without `chromium` or `npm`, the
-# tests that need them are skipped.
+# Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. They start many processes, so fewer
+# run at a time. Without `chromium` or `npm`, the tests that need them are skipped.
 stack: .venv/.development
-	$(PYTEST) -m slow
+	$(PYTEST) -n $(shell expr $$(nproc) \* 3 / 2) -m slow
 
 # The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
-	PGBOUNCER=1 $(PYTEST) --reuse-db -m "not slow" $(ARGS)
+	PGBOUNCER=1 $(PYTEST) -n $(shell expr $$(nproc) \* 2) --reuse-db -m "not slow" $(ARGS)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150
@@ -50,7 +50,7 @@ ledger: .venv/.development
 # Thousands of jobs while processes are killed at every step, and 1,000 capped jobs on a busy machine: an hour and a
 # half. FAULT_SEED and FAULT_JOBS select another run; `make stack` includes a small one.
 faults: .venv/.development
-	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults
+	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults tests/jobs/shards/test_model.py
 
 # Backups of both kinds under load, the loss of everything, and the restore: eight minutes. DRILL_SECONDS is the load.
 # Then one of two machines is killed, and one drained: a minute.

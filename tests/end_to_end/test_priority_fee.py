@@ -9,7 +9,7 @@ from tests.stack import Stack, running_stack
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("stack"), pytest.mark.timeout(400)]
 
 SLOTS = 3
-ROUNDS = 10
+ROUNDS = 5
 
 
 def fees_of(stack: Stack, *lanes: str) -> list[int]:

@@ -220,8 +220,12 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
+# Its violation needs luck and minutes.
+UNLIKELY = {"no fencing of tries"}
+
+
 @pytest.mark.timeout(480)
-@pytest.mark.parametrize("variant", BROKEN)
+@pytest.mark.parametrize("variant", [name for name in BROKEN if LONG or name not in UNLIKELY])
 def test_the_invariants_detect_a_missing_protection(variant: str, tmp_path: Path, server: RedisServer) -> None:
     chosen, expected = BROKEN[variant]
     detected: list[str] = []
