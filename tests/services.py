@@ -16,16 +16,19 @@ from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from localstack.console import LocalStackError
-from localstack.postgres import DATABASE, start_postgres
+from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
 from tests.pgbouncer import start_pgbouncer
 
 # The variable with the path of the lock that is held while the database of the run is migrated
 TEMPLATE_LOCK = "TEMPLATE_LOCK"
+# A database of its own, because only one without connections can be copied, and tests connect to that of the run.
+MIGRATED_DATABASE = "migrated"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -83,11 +86,16 @@ def _start_services(config: pytest.Config) -> None:
 def _migrate_template(config: pytest.Config, lock: Path) -> None:
     """Start to migrate the database that the workers copy; the lock is held until this has ended."""
     os.environ[TEMPLATE_LOCK] = str(lock)
+    url = os.environ["DATABASE_URL"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {MIGRATED_DATABASE}")
+    migrated = urlsplit(url)._replace(path=f"/{MIGRATED_DATABASE}").geturl()
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         migration = subprocess.Popen(
             [sys.executable, "manage.py", "migrate", "--verbosity=0"],
             cwd=Path(__file__).resolve().parent.parent,
+            env=os.environ | {"DATABASE_URL": migrated},
             pass_fds=[held.fileno()],
         )
 
@@ -103,7 +111,7 @@ def wait_for_template() -> str | None:
         return None
     with Path(os.environ[TEMPLATE_LOCK]).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-    return DATABASE
+    return MIGRATED_DATABASE
 
 
 def _separate_worker(number: int) -> None:
