@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.models import Job, Run, Shard, ShardedStage
+from jobs.move_statements import MAX_LOSSES
 from jobs.queueing import claims
 from jobs.shards import executables, moves
 from tests.concurrency import at_once, while_locked
@@ -88,6 +89,15 @@ def test_helpers_leave_shard_0_to_the_conductor() -> None:
     assert claimed(stage).number == 1
     assert claim(stage) is None
     assert claimed(stage, conducts=True).number == 0
+
+
+def test_a_shard_that_was_lost_three_times_is_not_claimed() -> None:
+    stage = make_stage()
+    Shard.objects.exclude(number=0).update(losses=MAX_LOSSES)
+    assert moves.find_open([]) is None
+    assert claim(stage) is None
+    assert claimed(stage, conducts=True).number == 0
+    assert claim(stage, conducts=True) is None
 
 
 @pytest.mark.parametrize("make_void", [requeue, cancel, lose_lease, stop, remove])
