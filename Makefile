@@ -24,10 +24,11 @@ run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
-
 # Tests often wait for other processes, so two run at a time on each core.
+QUICK_TESTS := $(PYTEST) -n $(shell expr $$(nproc) \* 2) -m "not slow"
+
 test: check
-	$(PYTEST) -n $(shell expr $$(nproc) \* 2) -m "not slow"
+	$(QUICK_TESTS)
 
 # Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. They start many processes, so fewer
 # run at a time. Without `chromium` or `npm`, the tests that need them are skipped.
@@ -36,7 +37,7 @@ stack: .venv/.development
 
 # The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
-	PGBOUNCER=1 $(PYTEST) -n $(shell expr $$(nproc) \* 2) --reuse-db -m "not slow" $(ARGS)
+	PGBOUNCER=1 $(QUICK_TESTS) --reuse-db $(ARGS)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150

@@ -48,18 +48,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     A group is long if a test of it has a long time limit or, among equals, if it has many tests.
     """
-    groups = [group_of(item) for item in items]
-    sizes, limits = Counter(groups), Counter[str]()
-    for item, group in zip(items, groups, strict=True):
+    sizes, limits = Counter[str](), Counter[str]()
+    groups: dict[pytest.Item, str] = {}
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+        group = groups[item] = next(item.iter_markers("xdist_group")).args[0]
+        sizes[group] += 1
         limits[group] = max(limits[group], *(mark.args[0] for mark in item.iter_markers("timeout")), 0)
-    items.sort(key=lambda item: (-limits[group_of(item)], -sizes[group_of(item)]))
-
-
-def group_of(item: pytest.Item) -> str:
-    """Return the name of the group in which one process runs a test: by default, its file."""
-    if not item.get_closest_marker("xdist_group"):
-        item.add_marker(pytest.mark.xdist_group(str(item.path)))
-    return str(next(item.iter_markers("xdist_group")).args[0])
+    items.sort(key=lambda item: (-limits[groups[item]], -sizes[groups[item]]))
 
 
 def pytest_collection_finish() -> None:

@@ -54,9 +54,12 @@ def _start_services(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ["DATA_DIR"] = str(folder / "files")
     os.environ["STACK_TEMPLATE"] = str(folder / "stack")
-    is_own = not os.environ.get("DATABASE_URL")
     try:
-        if is_own:
+        if not os.environ.get("REDIS_URL"):
+            os.environ["REDIS_URL"] = start_redis(
+                supervisor, folder / "redis", log=folder / "redis.log", password="for-tests-only"
+            )
+        if not os.environ.get("DATABASE_URL"):
             os.environ["DATABASE_URL"] = start_postgres(
                 supervisor,
                 folder / "postgres",
@@ -64,6 +67,8 @@ def _start_services(config: pytest.Config) -> None:
                 password="for-tests-only",
                 durable=False,
             )
+            if getattr(config.known_args_namespace, "numprocesses", None):
+                _migrate_template(config, folder / "template.lock")
         if os.environ.get("PGBOUNCER"):
             start_pgbouncer(
                 supervisor,
@@ -71,16 +76,8 @@ def _start_services(config: pytest.Config) -> None:
                 database_url=os.environ["DATABASE_URL"],
                 log=folder / "pgbouncer.log",
             )
-        if not os.environ.get("REDIS_URL"):
-            os.environ["REDIS_URL"] = start_redis(
-                supervisor, folder / "redis", log=folder / "redis.log", password="for-tests-only"
-            )
     except LocalStackError as error:
         raise pytest.UsageError(str(error)) from error
-    # PgBouncer keeps connections to the database open, and PostgreSQL copies only a database without any.
-    is_copied = is_own and not os.environ.get("PGBOUNCER")
-    if is_copied and getattr(config.known_args_namespace, "numprocesses", None):
-        _migrate_template(config, folder / "template.lock")
 
 
 def _migrate_template(config: pytest.Config, lock: Path) -> None:

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 import requests
 from django.conf import settings
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Identifier
 
 from localstack.redis_server import free_port
 from tests.environments import make_environment
@@ -140,18 +140,13 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
 @contextmanager
 def database() -> Iterator[str]:
     """Create a database for a block and return its URL."""
-    name = f"image_{free_port()}"
-    execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
-    try:
-        yield urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
-    finally:
-        execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
-
-
-def execute(statement: Composed) -> None:
-    """Run a statement on a connection of its own."""
-    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
-        connection.execute(statement)
+    server, name = os.environ["DATABASE_URL"], f"image_{free_port()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        try:
+            yield urlsplit(server)._replace(path=f"/{name}").geturl()
+        finally:
+            connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
 @contextmanager
