@@ -36,8 +36,9 @@ def find() -> str | None:
 def running(path: str) -> Iterator[Browser]:
     """Run a Chromium within the block."""
     with sync_playwright() as playwright:
-        # Its own sandbox needs privileges that containers lack.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        # Its own sandbox needs privileges that containers lack. Without a GPU, it would simulate one.
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
         yield browser
         browser.close()
 

@@ -6,16 +6,17 @@ from itertools import product
 
 import pytest
 from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from jobs import listing
 from jobs.enums import Status
 from jobs.listing import EPOCH, Filters
 from jobs.models import Job
+from tests.emptying import empty_database
 from tests.factories import make_account, make_client, make_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
-# Committed and truncated, because rows that are rolled back would change the plans of later tests.
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 LIMIT = 21
 # At most two pages for each row
 PAGES = 2 * LIMIT
@@ -24,20 +25,32 @@ SEARCHED = 20
 METADATA = {"env": "prod", "season": "3"}
 
 
-@pytest.fixture
-def jobs() -> Iterator[list[Job]]:
-    """The oldest job of each of three accounts, which have 1, 3,000 and 20,000 jobs, oldest first."""
+@pytest.fixture(scope="module")
+def jobs(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[list[Job]]:
+    """The oldest job of each of three accounts, which have 1, 3,000 and 20,000 jobs, oldest first.
+
+    They are committed, because rows that are rolled back would change the plans of later tests.
+    """
+    with django_db_blocker.unblock():
+        made = fill()
+        yield made
+        empty_database()
+        analyze()
+
+
+def fill() -> list[Job]:
     made = []
     for count in (0, 3_000, 20_000):
         made.append(make_job(make_client(make_account()), metadata=METADATA))
         if count:
             copy_job(made[-1].pk, count - 1)
     reindex_jobs()
+    analyze()
+    return made
+
+
+def analyze() -> None:
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE jobs_metadataentry")
-    yield made
-    with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE jobs_job, jobs_metadataentry CASCADE")
         cursor.execute("ANALYZE jobs_job, jobs_metadataentry")
 
 

@@ -1,7 +1,6 @@
 """`simctl` against a whole stack."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +8,10 @@ import pytest
 
 from simservice_client.cli.exits import Exit
 from tests.sdk.commands import Simctl
-from tests.stack import LONG, QUICK, ROOT, Stack, running_stack
+from tests.stack import LONG, QUICK, ROOT, Stack
 
-pytestmark = [pytest.mark.xdist_group("simctl"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("sdk"), pytest.mark.timeout(300)]
 GEAR = ROOT / "minisim" / "profiles" / "frost_mage_gear.simc"
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("stack")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

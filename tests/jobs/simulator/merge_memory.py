@@ -51,7 +51,7 @@ def shard(number: int, *, profilesets: int = 40, name: bytes = b"") -> Pieces:
 
 
 CASES: dict[str, tuple[Pieces, list[Pieces]]] = {
-    "130 shards": (base(actors=57), [shard(number) for number in range(130)]),
+    "130 shards": (base(actors=20), [shard(number) for number in range(130)]),
     "most names": (base(actors=1), [shard(1, profilesets=99_999, name=EMOJI * 70)]),
     "equal names": (base(actors=1), [shard(1, profilesets=40_000), shard(1, profilesets=40_000)]),
     "long entry": (base(actors=1), [iter([PLAYERS + SETS + b'{"name":"a",%s,"x":[' % SET, *LONG, b"0]}]}}}"])]),

@@ -10,7 +10,7 @@ from tests.jobs.simulator.report_memory import CASES
 
 MB = 1 << 20
 OUTCOMES = {
-    "117 actors": "117 actors, 0 profilesets",
+    "40 actors": "40 actors, 0 profilesets",
     "most entries": "99999 actors, 99999 profilesets",
     "long name": "a string of more than 4 MB",
     "escaped quotes": "a string of more than 4 MB",
@@ -39,7 +39,7 @@ OUTCOMES = {
 }
 
 MERGED = {
-    "130 shards": "57 actors, 5200 profilesets",
+    "130 shards": "20 actors, 5200 profilesets",
     "most names": "1 actors, 99999 profilesets",
     "equal names": "1 actors, 40000 profilesets",
     "long entry": "1 actors, 1 profilesets",
