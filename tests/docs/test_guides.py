@@ -82,7 +82,7 @@ def test_a_backfill_works(shell: Shell, values: dict[str, str]) -> None:
 def test_a_killed_backfill_resumes_without_second_jobs(
     stack: Stack, values: dict[str, str], tmp_path: Path
 ) -> None:
-    write_inbox(tmp_path, jobs=30)
+    write_inbox(tmp_path, jobs=12)
     earlier = job_ids(stack)
     program = subprocess.Popen([sys.executable, "backfill.py"], cwd=tmp_path, env=in_checkout(stack))
     while len(list((tmp_path / "results").glob("*.json"))) < 3:
@@ -90,8 +90,8 @@ def test_a_killed_backfill_resumes_without_second_jobs(
         time.sleep(0.05)
     program.kill()
     program.wait()
-    assert run_backfill(stack, tmp_path) == "30 results, 0 failures\n"
-    assert len(job_ids(stack) - earlier) == 30
+    assert run_backfill(stack, tmp_path) == "12 results, 0 failures\n"
+    assert len(job_ids(stack) - earlier) == 12
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 SECONDS = 'mage="Seconds"\nlevel=80\niterations=250000\nmax_time=300\n'
 
 
-# Ten seconds of work, more on a busy machine, in equal phases.
-TEN_SECONDS = SECONDS + "iterations=100000\n"
-TEN_SECONDS += "".join(f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(4))
+# Six seconds of work, more on a busy machine, in equal phases.
+SIX_SECONDS = SECONDS + "iterations=60000\n"
+SIX_SECONDS += "".join(f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(4))
 
 
 def poll_estimates(stack: Stack, job_id: str) -> list[int]:
@@ -72,7 +72,7 @@ def test_a_long_job_ahead_counts_with_its_remaining_time(stack: Stack) -> None:
     with psycopg.connect(stack.ready["databaseUrl"]) as database:
         # By past runs alone, the running job would end at once.
         database.execute("UPDATE jobs_run SET wall_ms = 500 WHERE wall_ms IS NOT NULL")
-    running = stack.submit(TEN_SECONDS)
+    running = stack.submit(SIX_SECONDS)
     stack.wait(running, lambda job: job["status"] == "running", seconds=30)
     estimates = estimates_behind(stack, running, stack.submit(QUICK))
     assert len(estimates) >= 3

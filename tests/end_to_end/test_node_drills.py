@@ -38,8 +38,8 @@ PATIENCE_SECONDS = 150
 # About half a second of work on a quiet machine
 SHORT_ITERATIONS = 8_000
 LEASE_SECONDS, STOP_SECONDS = 4, 1
-# Four times as long as a drained node waits for its jobs
-LONG_ITERATIONS = SHORT_ITERATIONS * 2 * 4 * STOP_SECONDS
+# Twice as long as a drained node waits for its jobs
+LONG_ITERATIONS = SHORT_ITERATIONS * 2 * 2 * STOP_SECONDS
 KINDS = {
     "sim": [*WORKER, "--concurrency", str(SLOTS)],
     "control": ["-m", "simservice.worker", "control", "--queues", "control", "--concurrency", "4", "--beat"],

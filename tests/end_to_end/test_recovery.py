@@ -15,7 +15,7 @@ from tests.stack import LONG, Stack, below, running_stack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-KILLS = 20 if IS_LONG else 2
+KILLS = 20 if IS_LONG else 1
 # Much less than a lease. On an idle machine, a recovery takes about two seconds.
 RUNNING_AGAIN_SECONDS = 8.0
 RUNNING = "SELECT min(at) FROM jobs_jobevent WHERE job_id = %s AND attempt = 2 AND to_status = 'running'"

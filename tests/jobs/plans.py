@@ -9,11 +9,13 @@ from django.db import connection
 from django.db.models import Model
 from django.test.utils import CaptureQueriesContext
 
-# Copies a job; the expressions replace its columns, and `n` is the number of the copy.
+# Copies a job; the expressions replace its columns, and `n` is the number of the copy. In the list of columns,
+# PostgreSQL would call the function again for every column.
 COPY = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n * %s, 'share_token', job.id + n * %s, 'priority', n %% 3) || {changes})).*
-    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
+    INSERT INTO jobs_job SELECT copy.*
+    FROM jobs_job AS job, generate_series(1, %s) AS n, jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n * %s, 'share_token', job.id + n * %s, 'priority', n %% 3) || {changes}) AS copy
+    WHERE job.id = %s
 """
 ENDED = """jsonb_build_object('status', 'failed', 'error_code', 'internal', 'completed_at', now(),
     'credits_consumed', 0)"""
@@ -43,7 +45,7 @@ class Plan:
 def copy_job(job_id: int, count: int, *, changes: str = "'{}'::jsonb", step: int = 1) -> None:
     """Insert copies of a job with ids that differ by `step`."""
     with connection.cursor() as cursor:
-        cursor.execute(COPY.format(changes=changes), [step, step, count, job_id])
+        cursor.execute(COPY.format(changes=changes), [count, step, step, job_id])
         cursor.execute("ANALYZE jobs_job")
 
 

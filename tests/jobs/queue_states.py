@@ -17,9 +17,10 @@ from simservice.redis import worker_heartbeats
 from tests.factories import make_running_job
 
 COPIES = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n, 'share_token', n::text, 'priority', n %% 3))).*
-    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
+    INSERT INTO jobs_job SELECT copy.*
+    FROM jobs_job AS job, generate_series(1, %s) AS n, jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'priority', n %% 3)) AS copy
+    WHERE job.id = %s
 """
 
 

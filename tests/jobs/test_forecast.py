@@ -14,7 +14,7 @@ from django.utils import timezone
 from jobs import lifecycle
 from jobs.enums import Priority, ShardStatus, Status
 from jobs.errors import QueueFull
-from jobs.models import Job, Run, Shard
+from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.queueing import forecast, marks, sweep
 from jobs.queueing.forecast import estimated_start
 from jobs.queueing.marks import Mark
@@ -22,6 +22,7 @@ from simservice.redis import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
+from tests.jobs.plans import forget_statistics
 from tests.jobs.queue_states import (
     COPIES,
     _frozen_clock,
@@ -244,6 +245,7 @@ def test_a_job_with_slots_adds_one_query(helpers: int) -> None:
 @pytest.mark.django_db
 def test_helpers_are_found_with_an_index_of_running_shards() -> None:
     help_with(make_running_job(parallel_slots=4), helpers=2)
+    forget_statistics(Job, ShardedStage, Shard)
     with connection.cursor() as cursor:
         # PostgreSQL would scan so few rows sequentially.
         cursor.execute("SET LOCAL enable_seqscan = off")

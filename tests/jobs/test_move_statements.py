@@ -25,9 +25,9 @@ DONE = Outcome(
     status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64, percent=100.0
 )
 MANY_JOBS = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n, 'share_token', n::text, 'priority', n % 3))).*
-    FROM jobs_job AS job, generate_series(1, 3000) AS n
+    INSERT INTO jobs_job SELECT copy.*
+    FROM jobs_job AS job, generate_series(1, 3000) AS n, jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'priority', n % 3)) AS copy
 """
 DIVISION = Statement("division", "SELECT 1 / %(zero)s::integer")
 BALANCE = "billing_balance WHERE account_id = (SELECT account_id FROM jobs_job WHERE id = %s)"

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.django_db
 
 LATE = timedelta(seconds=5)
 OVERDUE_JOBS = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n, 'share_token', n::text, 'queue_deadline_at', now() - interval '5 s'))).*
-    FROM jobs_job AS job, generate_series(1, 20000) AS n
+    INSERT INTO jobs_job SELECT copy.*
+    FROM jobs_job AS job, generate_series(1, 20000) AS n, jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'queue_deadline_at', now() - interval '5 s')) AS copy
 """
 
 

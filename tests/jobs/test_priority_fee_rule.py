@@ -149,9 +149,10 @@ def test_lower_priorities_pay_no_fee_and_take_no_query(
 
 
 CROWD = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n, 'share_token', n::text, 'priority', CASE WHEN n %% 2 = 0 THEN 2 ELSE 1 END))).*
-    FROM jobs_job AS job, generate_series(1, %s) AS n WHERE job.id = %s
+    INSERT INTO jobs_job SELECT copy.*
+    FROM jobs_job AS job, generate_series(1, %s) AS n, jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text, 'priority', CASE WHEN n %% 2 = 0 THEN 2 ELSE 1 END)) AS copy
+    WHERE job.id = %s
 """
 
 

@@ -21,10 +21,10 @@ from tests.factories import make_job, make_running_job
 from tests.jobs.plans import reindex_jobs
 
 ENDED_JOBS = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
+    INSERT INTO jobs_job SELECT copy.*
+    FROM jobs_job AS job, generate_series(1, 3000) AS n, jsonb_populate_record(job, jsonb_build_object(
         'id', job.id + n, 'share_token', n::text, 'status', 'failed', 'error_code', 'internal',
-        'completed_at', now(), 'credits_consumed', 0))).*
-    FROM jobs_job AS job, generate_series(1, 3000) AS n
+        'completed_at', now(), 'credits_consumed', 0)) AS copy
 """
 
 

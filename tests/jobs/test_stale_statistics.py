@@ -14,8 +14,9 @@ from tests.factories import make_job
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WAITING_JOBS = """
-    INSERT INTO jobs_job SELECT (jsonb_populate_record(job, jsonb_build_object(
-        'id', job.id + n, 'share_token', n::text))).* FROM jobs_job AS job, generate_series(1, 100000) AS n
+    INSERT INTO jobs_job SELECT copy.*
+    FROM jobs_job AS job, generate_series(1, 100000) AS n, jsonb_populate_record(job, jsonb_build_object(
+        'id', job.id + n, 'share_token', n::text)) AS copy
 """
 END_ALL = """
     UPDATE jobs_job SET status = 'failed', error_code = 'internal', completed_at = now(), credits_consumed = 0

@@ -16,7 +16,7 @@ from tests.stack import LONG, QUICK, Stack
 
 pytestmark = [pytest.mark.xdist_group("sdk"), pytest.mark.timeout(240)]
 VARIANTS = QUICK + "profileset.best+=head=,id=1,ilevel=700\nprofileset.worst+=head=,id=2,ilevel=1\n"
-MANY = 60
+MANY = 30
 
 
 @pytest.fixture
