@@ -35,11 +35,11 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240),
 
 JOBS, SLOTS = 8, 2
 PATIENCE_SECONDS = 150
-# About half a second of work on a quiet machine
-SHORT_ITERATIONS = 8_000
+# About a second of work on a quiet machine
+SHORT_ITERATIONS = 4_000
 LEASE_SECONDS, STOP_SECONDS = 4, 1
-# Twice as long as a drained node waits for its jobs
-LONG_ITERATIONS = SHORT_ITERATIONS * 2 * 2 * STOP_SECONDS
+# Several times as long as a drained node waits for its jobs
+LONG_ITERATIONS = SHORT_ITERATIONS * 4 * STOP_SECONDS
 KINDS = {
     "sim": [*WORKER, "--concurrency", str(SLOTS)],
     "control": ["-m", "simservice.worker", "control", "--queues", "control", "--concurrency", "4", "--beat"],
