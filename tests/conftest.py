@@ -48,7 +48,7 @@ gc.disable()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let each process run whole files or groups, so that fixtures are shared, and begin with the longest ones.
 
-    A group is long if a test of it has a long time limit or, among equals, if it has many tests.
+    A group is long if a test of it has a long time limit or, among equals, if it has many or slow tests.
     """
     sizes, limits = Counter[str](), Counter[str]()
     groups: dict[pytest.Item, str] = {}
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
         group = groups[item] = next(item.iter_markers("xdist_group")).args[0]
-        sizes[group] += 1
+        sizes[group] += 20 if item.get_closest_marker("slow") else 1
         limits[group] = max(limits[group], *(mark.args[0] for mark in item.iter_markers("timeout")), 0)
     items.sort(key=lambda item: (-limits[groups[item]], -sizes[groups[item]]))
 

@@ -34,10 +34,10 @@ def test_a_killed_workers_job_runs_again_at_once(tmp_path: Path) -> None:
 
 def kill_while_running(stack: Stack) -> float:
     """Kill the worker of a running job. Return the seconds until it runs again and its old simulator is gone."""
-    job_id = stack.submit(LONG)
-    stack.wait(job_id, lambda job: job["status"] == "running", seconds=20)
     worker = stack.worker()
     time.sleep(max(0.0, worker.create_time() + STABLE_SECONDS + 1 - time.time()))
+    job_id = stack.submit(LONG)
+    stack.wait(job_id, lambda job: job["status"] == "running", seconds=20)
     simulators = below(worker, "minisim")
     assert simulators
     killed_at = time.time()
