@@ -43,9 +43,8 @@ TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: igno
 gc.disable()
 
 
-# Before pytest-xdist, which reads the groups in the same hook
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Let each process run whole files or groups, so that fixtures are shared, and begin with the longest ones.
 
     A group is long if a test of it has a long time limit or, among equals, if it has many or slow tests.
@@ -58,6 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = groups[item] = next(item.iter_markers("xdist_group")).args[0]
         sizes[group] += 20 if item.get_closest_marker("slow") else 1
         limits[group] = max(limits[group], *(mark.args[0] for mark in item.iter_markers("timeout")), 0)
+    # Plugins read the groups and change the order.
+    yield
     items.sort(key=lambda item: (-limits[groups[item]], -sizes[groups[item]]))
 
 
