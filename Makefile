@@ -16,31 +16,28 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
 .PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
-.PHONY: test stack all fuzz ledger faults drill pgbouncer
+.PHONY: test stack fuzz ledger faults drill pgbouncer
 .PHONY: check format lint types imports citations migrations document library collection
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 # Tests often wait for other processes, so two run at a time on each core.
-PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder -n $(shell expr $$(nproc) \* 2)
+QUICK_TESTS := $(PYTEST) -n $(shell expr $$(nproc) \* 2) -m "not slow"
 
 test: check
-	$(PYTEST) -m "not slow"
+	$(QUICK_TESTS)
 
-# Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. Without `chromium` or `npm`, the
-# tests that need them are skipped.
+# Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. They start many processes, so fewer
+# run at a time. Without `chromium` or `npm`, the tests that need them are skipped.
 stack: .venv/.development
-	$(PYTEST) -m slow
-
-# All of these in one run, as in CI: no process waits between the two.
-all: check
-	$(PYTEST)
+	$(PYTEST) -n $(shell expr $$(nproc) \* 3 / 2) -m slow
 
 # The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
-	PGBOUNCER=1 $(PYTEST) -m "not slow" --reuse-db $(ARGS)
+	PGBOUNCER=1 $(QUICK_TESTS) --reuse-db $(ARGS)
 
 # Thousands of generated requests against both API variants; `make stack` sends a few hundred.
 FUZZ_EXAMPLES ?= 150

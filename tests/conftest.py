@@ -43,26 +43,22 @@ TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: igno
 gc.disable()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+# Before pytest-xdist, which reads the groups in the same hook
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let each process run whole files or groups, so that fixtures are shared, and begin with the longest ones.
 
-    A group is long if a test of it has a long time limit or, among equals, if it has many or slow tests.
+    A group is long if a test of it has a long time limit or, among equals, if it has many tests.
     """
     sizes, limits = Counter[str](), Counter[str]()
+    groups: dict[pytest.Item, str] = {}
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
-        group = _group(item)
-        sizes[group] += 20 if item.get_closest_marker("slow") else 1
+        group = groups[item] = next(item.iter_markers("xdist_group")).args[0]
+        sizes[group] += 1
         limits[group] = max(limits[group], *(mark.args[0] for mark in item.iter_markers("timeout")), 0)
-    # Plugins read the groups and change the order.
-    yield
-    items.sort(key=lambda item: (-limits[_group(item)], -sizes[_group(item)]))
-
-
-def _group(item: pytest.Item) -> str:
-    return str(next(item.iter_markers("xdist_group")).args[0])
+    items.sort(key=lambda item: (-limits[groups[item]], -sizes[groups[item]]))
 
 
 def pytest_collection_finish() -> None:

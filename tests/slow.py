@@ -3,7 +3,6 @@
 `-m "not slow"` does not even import them.
 """
 
-from collections.abc import Generator
 from functools import cache
 from pathlib import Path
 
@@ -18,12 +17,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.option.markexpr == "not slow" and is_slow(collection_path, config) else None
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if is_slow(item.path, config):
             item.add_marker(pytest.mark.slow)
-    return (yield)
 
 
 @cache
