@@ -43,7 +43,8 @@ TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: igno
 gc.disable()
 
 
-# Before pytest-xdist, which reads the groups in the same hook
+# Before pytest-xdist, which reads the groups in the same hook. Later, pytest-django moves the tests with real
+# transactions to the end, and keeps this order otherwise.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let each process run whole files or groups, so that fixtures are shared, and begin with the longest ones.

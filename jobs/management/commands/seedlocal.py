@@ -55,7 +55,7 @@ class Command(BaseCommand):
         "Creates the demo account of the local stack. Reads the saved API key and password as JSON from standard "
         "input and prints the current values as JSON."
     )
-    # They would take a third of the command's time, and import all pages for it.
+    # They would import all pages, at every start of the local stack.
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
