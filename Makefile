@@ -23,17 +23,17 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 run: .venv/.runtime
 	@$(BIN)/python manage.py local $(ARGS)
 
-PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 # Tests often wait for other processes, so two run at a time on each core.
-QUICK_TESTS := $(PYTEST) -n $(shell expr $$(nproc) \* 2) -m "not slow"
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder -n $(shell expr $$(nproc) \* 2)
+QUICK_TESTS := $(PYTEST) -m "not slow"
 
 test: check
 	$(QUICK_TESTS)
 
-# Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. They start many processes, so fewer
-# run at a time. Without `chromium` or `npm`, the tests that need them are skipped.
+# Tests that start whole stacks, fill large tables or are slow: a quarter of an hour. Without `chromium` or `npm`, the
+# tests that need them are skipped.
 stack: .venv/.development
-	$(PYTEST) -n $(shell expr $$(nproc) \* 3 / 2) -m slow
+	$(PYTEST) -m slow
 
 # The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
 pgbouncer: .venv/.development
