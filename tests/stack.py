@@ -29,8 +29,8 @@ LIFT_LIMITS = """
 """
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
 QUICK = 'mage="Quick"\nlevel=80\niterations=20\n'
-# Minutes of work within the platform's limits.
-LONG = 'mage="Long"\nlevel=80\niterations=250000\n' + "".join(
+# Minutes of work within the platform's limits, and seconds until its first percent.
+LONG = 'mage="Long"\nlevel=80\niterations=50000\n' + "".join(
     f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(100)
 )
 
@@ -144,13 +144,16 @@ def start_stack(data: Path, **chosen: str) -> Stack:
 
     In a test run, a new folder begins as a copy of a migrated one, unless the settings decide what it contains.
     """
-    if TEMPLATE in os.environ and not data.exists() and not {"DATABASE_URL", "GIT_BRANCHES"} & chosen.keys():
-        _copy_template(Path(os.environ[TEMPLATE]), data)
+    if not data.exists() and not {"DATABASE_URL", "GIT_BRANCHES"} & chosen.keys():
+        prepare(data)
     return _start(data, chosen)
 
 
-def _copy_template(template: Path, data: Path) -> None:
-    """Copy the data folder of a stack that ran once, with its database but without its Redis and logs."""
+def prepare(data: Path) -> None:
+    """In a test run, copy the data folder of a stack that ran once, with its database but without Redis and logs."""
+    if TEMPLATE not in os.environ:
+        return
+    template = Path(os.environ[TEMPLATE])
     with template.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not template.exists():

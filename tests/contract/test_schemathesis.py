@@ -15,7 +15,7 @@ SEED = 1
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_generated_requests_get_documented_responses(variant: str, tmp_path: Path) -> None:
-    with running_stack(tmp_path, API_VARIANT=variant) as stack:
+    with running_stack(tmp_path / "stack", API_VARIANT=variant) as stack:
         report = fuzz(stack, examples=2, seed=SEED)
     assert not report.failed, report.text
     assert report.cases > 300

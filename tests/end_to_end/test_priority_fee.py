@@ -19,6 +19,6 @@ def fees_of(stack: Stack, *lanes: str) -> list[int]:
 
 
 def test_idle_slots_make_high_priority_free(tmp_path: Path) -> None:
-    with running_stack(tmp_path, SIM_SLOTS=str(SLOTS)) as stack:
+    with running_stack(tmp_path / "stack", SIM_SLOTS=str(SLOTS)) as stack:
         fees = [fees_of(stack, "standard", "high") for _ in range(ROUNDS)]
     assert fees == [[0, 0]] * ROUNDS

@@ -20,6 +20,7 @@ from localstack import cli
 from localstack.folder import DataFolder
 from localstack.stack import CHECKOUT
 from tests.localstack.conftest import eventually, processes_in
+from tests.stack import prepare
 
 MARKER = "LOCALSTACK_TEST"
 Local = Callable[..., subprocess.Popen[str]]
@@ -120,6 +121,7 @@ def is_marked(process: psutil.Process, marker: str) -> bool:
 def test_two_stacks_run_at_once_and_leave_nothing(local: Local, tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
     folders = [tmp_path / "one", tmp_path / "two"]
+    prepare(folders[1])
     stacks = [local("--data", str(each), "--port", "0", "--no-demo", marker=marker) for each in folders]
     facts = [ready(each) for each in stacks]
     assert len({each[name] for each in facts for name in ("url", "databaseUrl", "redisUrl", "apiKey")}) == 8
@@ -134,7 +136,8 @@ def test_two_stacks_run_at_once_and_leave_nothing(local: Local, tmp_path: Path) 
 @pytest.mark.slow
 def test_a_start_after_a_kill_keeps_key_and_data(local: Local, tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
-    arguments = ("--data", str(tmp_path), "--port", "0", "--no-demo")
+    prepare(tmp_path / "data")
+    arguments = ("--data", str(tmp_path / "data"), "--port", "0", "--no-demo")
     killed = local(*arguments, marker=marker)
     before = ready(killed)
     for process in remaining_processes(marker, tmp_path):
