@@ -80,14 +80,14 @@ def max_entries() -> Pieces:
 
 
 def real_size() -> Pieces:
-    """Yield a report of 40 actors like a real simulator's, about 42 MB."""
+    """Yield a report of 20 actors like a real simulator's, about 21 MB."""
     yield PLAYERS
-    yield from named(b"Actor ", DPS + b"," + FILLER, 40)
+    yield from named(b"Actor ", DPS + b"," + FILLER, 20)
     yield b"]}}"
 
 
 CASES: dict[str, Callable[[], Iterable[bytes]]] = {
-    "40 actors": real_size,
+    "20 actors": real_size,
     "most entries": max_entries,
     "long name": lambda: [PLAYERS, b'{"name":"', *repeated(EMOJI, 25 << 20), b'"}]}}'],
     "escaped quotes": lambda: [PLAYERS, b'{"name":"', *repeated(b'\\"', 10 << 20), b'"}]}}'],

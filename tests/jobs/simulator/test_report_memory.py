@@ -10,7 +10,7 @@ from tests.jobs.simulator.report_memory import CASES
 
 MB = 1 << 20
 OUTCOMES = {
-    "40 actors": "40 actors, 0 profilesets",
+    "20 actors": "20 actors, 0 profilesets",
     "most entries": "99999 actors, 99999 profilesets",
     "long name": "a string of more than 4 MB",
     "escaped quotes": "a string of more than 4 MB",
