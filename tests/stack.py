@@ -150,7 +150,7 @@ def start_stack(data: Path, **chosen: str) -> Stack:
 
 
 def prepare(data: Path) -> None:
-    """In a test run, copy the data folder of a stack that ran once, with its database but without Redis and logs."""
+    """In a test run, copy the data folder of a stack that ran once, with its database, without Redis and logs."""
     if TEMPLATE not in os.environ:
         return
     template = Path(os.environ[TEMPLATE])
