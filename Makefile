@@ -39,7 +39,7 @@ stack: .venv/.development
 pgbouncer: .venv/.development
 	PGBOUNCER=1 $(QUICK_TESTS) --reuse-db $(ARGS)
 
-# Thousands of generated requests against both API variants; `make stack` sends a few hundred.
+# Thousands of generated requests against both API variants; `make stack` sends a few hundred to one of them.
 FUZZ_EXAMPLES ?= 150
 fuzz: .venv/.development
 	$(BIN)/python -m tests.contract.fuzz $(FUZZ_EXAMPLES)

@@ -1,6 +1,6 @@
 """Pytest plugin that marks the tests of whole files and folders as slow: `slow_paths` in `pyproject.toml`.
 
-`-m "not slow"` does not even import them.
+`-m "not slow"` does not even import them, and `-m slow` imports no file without slow tests.
 """
 
 from functools import cache
@@ -14,7 +14,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return True if config.option.markexpr == "not slow" and is_slow(collection_path, config) else None
+    selected = config.option.markexpr
+    if selected == "not slow":
+        return is_slow(collection_path, config) or None
+    if selected == "slow" and collection_path.match("test_*.py") and not is_slow(collection_path, config):
+        return "mark.slow" not in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)

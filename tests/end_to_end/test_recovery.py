@@ -3,7 +3,6 @@
 import statistics
 import time
 from datetime import datetime
-from pathlib import Path
 
 import psutil
 import psycopg
@@ -11,9 +10,9 @@ import pytest
 
 from localstack.supervisor import STABLE_SECONDS
 from tests.billing.ledger_state import LONG as IS_LONG
-from tests.stack import LONG, Stack, below, running_stack
+from tests.stack import LONG, Stack, below
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(900)]
 
 KILLS = 20 if IS_LONG else 1
 # Much less than a lease. On an idle machine, a recovery takes about two seconds.
@@ -22,9 +21,8 @@ RUNNING = "SELECT min(at) FROM jobs_jobevent WHERE job_id = %s AND attempt = 2 A
 RECOVERED = "SELECT count(*) FROM jobs_jobevent WHERE job_id = %s AND to_status = 'queued' AND reason LIKE %s"
 
 
-def test_a_killed_workers_job_runs_again_at_once(tmp_path: Path) -> None:
-    with running_stack(tmp_path / "stack") as stack:
-        seconds = sorted(kill_while_running(stack) for _ in range(KILLS))
+def test_a_killed_workers_job_runs_again_at_once(stack: Stack) -> None:
+    seconds = sorted(kill_while_running(stack) for _ in range(KILLS))
     print(  # noqa: T201 - the figures of the proof
         f"{KILLS} jobs of killed workers ran again after {seconds[0]:.1f} to {seconds[-1]:.1f} s, "
         f"median {statistics.median(seconds):.1f}"

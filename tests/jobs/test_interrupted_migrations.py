@@ -18,7 +18,7 @@ JOBS = (("jobs", "0015_ordered_metadata"), ("jobs", "0016_narrower_indexes"))
 BILLING = (("billing", "0006_grant_reasons_and_pools"), ("billing", "0007_autovacuum"))
 HISTORY = (("jobs", "0020_job_details"), ("jobs", "0021_titles_and_history"))
 RETENTION = (("jobs", "0026_stored_bytes"), ("jobs", "0027_retention_by_plan"))
-DIRECTIONS = [JOBS, JOBS[::-1], BILLING[::-1], HISTORY]
+DIRECTIONS = [JOBS, BILLING[::-1], HISTORY]
 CHECK = "SELECT convalidated FROM pg_constraint WHERE conname = 'jobs_job_retention_days_check'"
 INDEXES = """
     SELECT indexrelid::regclass::text, indisvalid, pg_get_indexdef(indexrelid) FROM pg_index

@@ -118,31 +118,25 @@ def is_marked(process: psutil.Process, marker: str) -> bool:
 
 
 @pytest.mark.slow
-def test_two_stacks_run_at_once_and_leave_nothing(local: Local, tmp_path: Path) -> None:
-    marker = uuid.uuid4().hex
-    folders = [tmp_path / "one", tmp_path / "two"]
+def test_two_stacks_run_at_once_and_one_starts_again_after_a_kill(local: Local, tmp_path: Path) -> None:
+    markers, folders = [uuid.uuid4().hex, uuid.uuid4().hex], [tmp_path / "one", tmp_path / "two"]
     prepare(folders[1])
-    stacks = [local("--data", str(each), "--port", "0", "--no-demo", marker=marker) for each in folders]
+    arguments = [("--data", str(each), "--port", "0", "--no-demo") for each in folders]
+    stacks = [local(*each, marker=marker) for each, marker in zip(arguments, markers, strict=True)]
     facts = [ready(each) for each in stacks]
     assert len({each[name] for each in facts for name in ("url", "databaseUrl", "redisUrl", "apiKey")}) == 8
     for each in facts:
         assert requests.get(f"{each['url']}/readyz", timeout=10).json()["status"] == "ok"
+
+    for process in remaining_processes(markers[1], folders[1]):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert eventually(lambda: remaining_processes(markers[1], folders[1]) == [])
+    stacks[1] = local(*arguments[1], marker=markers[1])
+    after = ready(stacks[1])
+    assert [after[name] for name in ("apiKey", "password")] == [facts[1][name] for name in ("apiKey", "password")]
+
     for stack in stacks:
         stack.send_signal(signal.SIGTERM)
     assert [(stack.communicate()[0], stack.returncode) for stack in stacks] == [("", 0), ("", 0)]
-    assert remaining_processes(marker, tmp_path) == []
-
-
-@pytest.mark.slow
-def test_a_start_after_a_kill_keeps_key_and_data(local: Local, tmp_path: Path) -> None:
-    marker = uuid.uuid4().hex
-    prepare(tmp_path / "data")
-    arguments = ("--data", str(tmp_path / "data"), "--port", "0", "--no-demo")
-    killed = local(*arguments, marker=marker)
-    before = ready(killed)
-    for process in remaining_processes(marker, tmp_path):
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    assert eventually(lambda: remaining_processes(marker, tmp_path) == [])
-    after = ready(local(*arguments))
-    assert [before[name] for name in ("apiKey", "password")] == [after[name] for name in ("apiKey", "password")]
+    assert [remaining_processes(*each) for each in zip(markers, folders, strict=True)] == [[], []]

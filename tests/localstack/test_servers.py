@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,15 @@ from tests.localstack.servers import PASSWORD, Start, address, folder, folder_of
 __all__ = ["folder", "start"]
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL for tests that only look at it, with its log beside its folder."""
+    folder = tmp_path_factory.mktemp("running")
+    supervisor = Supervisor()
+    yield start_postgres(supervisor, folder / "data", log=folder / "postgres.log", password=PASSWORD, durable=False)
+    supervisor.stop()
+
+
 def test_two_postgres_at_once_keep_to_their_folders(start: Start, folder: Path) -> None:
     first, second = start("first"), start("second")
     assert [folder_of(url) for url in (first, second)] == [str(folder / "first"), str(folder / "second")]
@@ -34,8 +44,8 @@ def test_any_folder_name_works(start: Start, folder: Path, name: str) -> None:
     assert folder_of(start(name)) == str(folder / name)
 
 
-def test_django_accepts_the_database_url(start: Start, folder: Path) -> None:
-    database = environ.Env.db_url_config(start())
+def test_django_accepts_the_database_url(running: str) -> None:
+    database = environ.Env.db_url_config(running)
     names = {"dbname": database["NAME"], "user": database["USER"], "password": database["PASSWORD"]}
     with psycopg.connect(**names, **database["OPTIONS"]) as connection:
         assert connection.info.dbname == "simservice"
@@ -122,21 +132,20 @@ def test_no_folder_above_the_data_changes_its_mode(start: Start, folder: Path) -
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_the_socket_is_in_a_private_folder(start: Start, folder: Path) -> None:
-    owner = server_of(start()).uids().real
-    for path in (folder / "data", folder / "data" / ".s.PGSQL.5432"):
+def test_the_socket_is_in_a_private_folder(running: str) -> None:
+    owner, data = server_of(running).uids().real, Path(folder_of(running))
+    for path in (data, data / ".s.PGSQL.5432"):
         assert (path.stat().st_mode & 0o777, path.stat().st_uid) == (0o700, owner)
 
 
-def test_postgres_listens_on_no_tcp_port(start: Start) -> None:
-    assert [each for each in server_of(start()).net_connections("all") if each.family != socket.AF_UNIX] == []
+def test_postgres_listens_on_no_tcp_port(running: str) -> None:
+    assert [each for each in server_of(running).net_connections("all") if each.family != socket.AF_UNIX] == []
 
 
 @pytest.mark.parametrize("password", ["", "wrong"])
-def test_postgres_requires_its_password(start: Start, folder: Path, password: str) -> None:
-    start()
+def test_postgres_requires_its_password(running: str, password: str) -> None:
     with pytest.raises(psycopg.OperationalError, match="password"):
-        psycopg.connect(address(folder / "data", password=password))
+        psycopg.connect(address(Path(folder_of(running)), password=password))
 
 
 def test_a_data_folder_without_password_is_secured(start: Start, supervisor: Supervisor, folder: Path) -> None:
@@ -162,10 +171,11 @@ def test_a_new_password_replaces_the_old_one(supervisor: Supervisor, folder: Pat
         psycopg.connect(address(folder / "data", password="first"))
 
 
-def test_logs_and_commands_do_not_contain_the_password(start: Start, folder: Path) -> None:
-    with psycopg.connect(start()):
-        assert not any(PASSWORD in " ".join(process.cmdline()) for process in processes_in(folder))
-    assert PASSWORD not in (folder / "postgres.log").read_text()
+def test_logs_and_commands_do_not_contain_the_password(running: str) -> None:
+    data = Path(folder_of(running))
+    with psycopg.connect(running):
+        assert not any(PASSWORD in " ".join(process.cmdline()) for process in processes_in(data))
+    assert PASSWORD not in (data.parent / "postgres.log").read_text()
 
 
 def test_a_failed_change_of_password_does_not_print_it(

@@ -13,11 +13,11 @@ from tests.jobs.shards.model.steps import Move
 from tests.shard_invariants import Invariant
 
 QUICK = {
-    "one fault": Bounds(faults=1, longest_run=1),
     "one fault, time for two shards": Bounds(faults=1, funded=2),
 }
 # They take six minutes and 1 GB.
 LONGEST = {
+    "one fault": Bounds(faults=1, longest_run=1),
     "two faults, two shards": Bounds(faults=2, shards=2, funded=2, longest_run=1),
     "one fault, extensions": Bounds(faults=1),
     "two faults": Bounds(faults=2, longest_run=1),

@@ -1,12 +1,10 @@
-"""Merge many or large reports in a separate process: `python -m tests.jobs.simulator.merge_memory CASE`.
+"""Merge many or large reports, each in its own process: `python -m tests.jobs.simulator.merge_memory`.
 
-It prints the growth of the process's peak memory in bytes, the seconds of the merge, and the outcome. The reports
-are generated while they are read.
+It prints for each case its name, the growth of the process's peak memory in bytes, and the outcome. The reports are
+generated while they are read.
 """
 
 import io
-import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from tempfile import TemporaryFile
@@ -28,6 +26,7 @@ from tests.jobs.simulator.report_memory import (
     named,
     peak_bytes,
     repeated,
+    run_all,
 )
 
 LONG = list(repeated(b'"%s",' % (b"x" * 60_000), 1_600))
@@ -65,21 +64,22 @@ def opened(pieces: Pieces) -> BinaryIO:
     return io.BufferedReader(Pipe(pieces), 1 << 16)
 
 
-def main(first: Pieces, others: list[Pieces]) -> None:
-    """Merge reports and print the outcome."""
-    before, start = peak_bytes(), time.monotonic()
+def merge_case(case: str) -> tuple[int, str]:
+    """Merge a case's reports; return how much the process grew, in bytes, and the outcome."""
+    before = peak_bytes()
+    first, others = CASES[case]
     openers: list[Callable[[], BinaryIO]] = [partial(opened, other) for other in others]
     with TemporaryFile() as target:
         try:
             merge(opened(first), openers, target, max_bytes=MAX_BYTES)
-            figures = peak_bytes() - before, time.monotonic() - start
+            grown = peak_bytes() - before
             target.seek(0)
             report = read_report(target, max_bytes=MAX_BYTES)
             outcome = f"{len(report.players)} actors, {len(report.profilesets)} profilesets"
         except BrokenReport as error:
-            figures, outcome = (peak_bytes() - before, time.monotonic() - start), str(error)
-    print(*figures, outcome)  # noqa: T201
+            grown, outcome = peak_bytes() - before, str(error)
+    return grown, outcome
 
 
 if __name__ == "__main__":
-    main(*CASES[sys.argv[1]])
+    run_all(CASES, merge_case)

@@ -1,12 +1,14 @@
-"""Read one large report in a separate process: `python -m tests.jobs.simulator.report_memory CASE`.
+"""Read large reports, each in its own process: `python -m tests.jobs.simulator.report_memory`.
 
-It prints the peak growth of the process in bytes, and the outcome. The reports are generated while they are read.
+It prints for each case its name, the peak growth of the process in bytes, and the outcome. The reports are
+generated while they are read.
 """
 
 import io
 import itertools
+import json
+import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -162,8 +164,8 @@ def peak_bytes() -> int:
     return int(found[1]) << 10
 
 
-def main(case: str) -> None:
-    """Read a case's report and print its outcome."""
+def read(case: str) -> tuple[int, str]:
+    """Read a case's report; return how much the process grew, in bytes, and the outcome."""
     before = peak_bytes()
     try:
         stream = io.BufferedReader(Pipe(iter(CASES[case]())), 1 << 16)
@@ -171,8 +173,19 @@ def main(case: str) -> None:
         outcome = f"{len(report.players)} actors, {len(report.profilesets)} profilesets"
     except BrokenReport as error:
         outcome = str(error)
-    print(peak_bytes() - before, outcome)  # noqa: T201
+    return peak_bytes() - before, outcome
+
+
+def run_all(cases: Iterable[str], run: Callable[[str], tuple[int, str]]) -> None:
+    """Run each case in a fork of this process, and print its name, growth and outcome as a line of JSON."""
+    for case in cases:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        else:
+            print(json.dumps([case, *run(case)]), flush=True)  # noqa: T201
+            os._exit(0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    run_all(CASES, read)

@@ -1,5 +1,6 @@
-"""Reading a report uses bounded memory; each case runs in a separate process."""
+"""Reading a report uses bounded memory; each case runs in its own process."""
 
+import json
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from tests.jobs.simulator import merge_memory
 from tests.jobs.simulator.report_memory import CASES
 
+pytestmark = pytest.mark.timeout(300)
 MB = 1 << 20
 OUTCOMES = {
     "20 actors": "20 actors, 0 profilesets",
@@ -48,28 +50,35 @@ MERGED = {
 }
 
 
-def run(module: str, case: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", f"tests.jobs.simulator.{module}", case],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=90,
-    )
-    return done.stdout.strip()
+Results = dict[str, tuple[int, str]]
 
 
-@pytest.mark.slow
+def results_of(module: str) -> Results:
+    """Return the growth and the outcome of each case of a module."""
+    command = [sys.executable, "-m", f"tests.jobs.simulator.{module}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
+    return {case: (grown, outcome) for case, grown, outcome in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def read() -> Results:
+    return results_of("report_memory")
+
+
+@pytest.fixture(scope="module")
+def merged() -> Results:
+    return results_of("merge_memory")
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_reading_a_report_uses_bounded_memory(case: str) -> None:
-    grown, _, outcome = run("report_memory", case).partition(" ")
+def test_reading_a_report_uses_bounded_memory(case: str, read: Results) -> None:
+    grown, outcome = read[case]
     assert OUTCOMES[case] in outcome
-    assert int(grown) < (200 if case == "most entries" else 50) * MB
+    assert grown < (200 if case == "most entries" else 50) * MB
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", merge_memory.CASES)
-def test_merging_reports_uses_bounded_memory(case: str) -> None:
-    grown, _, outcome = run("merge_memory", case).split(" ", 2)
+def test_merging_reports_uses_bounded_memory(case: str, merged: Results) -> None:
+    grown, outcome = merged[case]
     assert MERGED[case] in outcome
-    assert int(grown) < (100 if case == "most names" else 60) * MB
+    assert grown < (100 if case == "most names" else 60) * MB
