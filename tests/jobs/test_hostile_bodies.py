@@ -93,24 +93,6 @@ def test_json_bodies_take_little_memory(handler: Handler, secret: str) -> None:
     assert [body.name for body in bodies if peak(handler, secret, body.content) > MEMORY_BYTES] == []
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        hostile.STRINGS["a long wide profile"],
-        hostile.STRINGS["a wide profile below the limit of width"],
-        hostile.STRINGS["a long profile that a pair widens"],
-        hostile.STRINGS["a wide key"],
-        hostile.VALUES["empty objects"],
-        hostile.VALUES["quotes"],
-        hostile.VALUES["an integer of all digits"],
-        hostile.VALUES["lists in lists"],
-        hostile.VALUES["one key again and again"],
-    ],
-)
-def test_the_largest_json_bodies_take_little_memory(make: hostile.Make, handler: Handler, secret: str) -> None:
-    assert peak(handler, secret, make().encode()) < MEMORY_BYTES
-
-
 def escaped(profile: str) -> str:
     """Return a submission that escapes each character of its profile."""
     return hostile.HEAD + "".join(f"\\u{ord(character):04x}" for character in profile) + hostile.TAIL

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import select
@@ -14,7 +15,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
+from simservice_client.cli import main
 from tests.stack import ROOT
 
 # A shell starts commands in the background with Ctrl-C ignored, and so would be all tests of Ctrl-C.
@@ -55,6 +58,19 @@ class Simctl:
         command = [*COMMAND, *arguments]
         done = subprocess.run(command, env=self.environment, input=content, capture_output=True, check=False)
         return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def call(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+        """Run a command in this process, which takes a tenth of the time."""
+        output, errors, content = (io.TextIOWrapper(io.BytesIO(each), "utf-8") for each in (b"", b"", stdin))
+        with (
+            patch.dict(os.environ, self.environment, clear=True),
+            patch("sys.stdin", content),
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(errors),
+        ):
+            status = main(arguments)
+        written = [stream.detach().getvalue().decode() for stream in (output, errors)]
+        return subprocess.CompletedProcess(arguments, status, *written)
 
     def start(self, *arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start a command with pipes."""

@@ -60,7 +60,7 @@ def assert_fails(done: subprocess.CompletedProcess[str], status: Exit, text: str
     ],
 )
 def test_invalid_arguments(simctl: Simctl, service: Service, arguments: list[str], text: str) -> None:
-    assert_fails(simctl(*arguments), Exit.USAGE, text)
+    assert_fails(simctl.call(*arguments), Exit.USAGE, text)
     assert service.requests == []
 
 
@@ -93,7 +93,7 @@ def test_answers_that_are_no_success(
     simctl: Simctl, service: Service, answer: Answer, status: Exit, text: str
 ) -> None:
     service.answers[CREDITS] = [answer]
-    assert_fails(simctl("credits"), status, text)
+    assert_fails(simctl.call("credits"), status, text)
 
 
 def test_an_address_without_a_server(simctl: Simctl) -> None:
@@ -123,8 +123,8 @@ def test_profiles_that_cannot_be_sent(
     content, text = UNSENDABLE[case]
     path = tmp_path / "mage.simc"
     path.write_bytes(content)
-    assert_fails(simctl(command, str(path)), Exit.LOCAL, f"mage.simc {text}")
-    assert_fails(simctl(command, "-", stdin=content), Exit.LOCAL, f"standard input {text}")
+    assert_fails(simctl.call(command, str(path)), Exit.LOCAL, f"mage.simc {text}")
+    assert_fails(simctl.call(command, "-", stdin=content), Exit.LOCAL, f"standard input {text}")
     assert service.requests == []
 
 
@@ -145,7 +145,7 @@ def test_a_profile_of_two_megabytes_is_sent(simctl: Simctl, service: Service) ->
 def test_an_unknown_job(simctl: Simctl, service: Service, arguments: list[str]) -> None:
     for operation in (RESULT, STATUS, "GET /v1/sim/jobs/{job_id}", "POST /v1/sim/jobs/{job_id}/cancel"):
         service.answers[operation] = [refusal(404, "not_found")]
-    assert_fails(simctl(*arguments), Exit.REFUSED, "(not_found)")
+    assert_fails(simctl.call(*arguments), Exit.REFUSED, "(not_found)")
 
 
 @pytest.mark.parametrize("arguments", [["download", "7"], ["compare", "7", "8"]])
