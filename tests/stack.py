@@ -109,7 +109,7 @@ class Stack(ApiClient):
     def manage(self, *arguments: str) -> None:
         """Run a command of manage.py on the stack's database."""
         own = {"DATABASE_URL": self.ready["databaseUrl"], "REDIS_URL": self.ready["redisUrl"], "SECRET_KEY": "any"}
-        command = [sys.executable, "manage.py", *arguments, "--skip-checks"]
+        command = [sys.executable, "manage.py", *arguments]
         subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, check=True, stdout=subprocess.DEVNULL)
 
     def lift_limits(self) -> None:
