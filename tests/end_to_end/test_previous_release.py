@@ -15,6 +15,7 @@ import pytest
 from tests.end_to_end.rolling_upgrade import Version, extract, servers
 from tests.stack import ROOT, ApiClient
 
+pytestmark = pytest.mark.timeout(240)
 # This commit can be a release itself.
 BEFORE = "HEAD^"
 RELEASED = re.compile(r"^## (?!Unreleased).+$", re.MULTILINE)

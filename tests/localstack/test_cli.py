@@ -22,6 +22,7 @@ from localstack.stack import CHECKOUT
 from tests.localstack.conftest import eventually, processes_in
 from tests.stack import prepare
 
+pytestmark = pytest.mark.timeout(240)
 MARKER = "LOCALSTACK_TEST"
 Local = Callable[..., subprocess.Popen[str]]
 

@@ -23,6 +23,7 @@ from tests.localstack.conftest import eventually, processes_in
 from tests.localstack.servers import PASSWORD, Start, address, folder, folder_of, modes_above, server_of, start
 
 __all__ = ["folder", "start"]
+pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture(scope="module")
