@@ -49,8 +49,11 @@ def is_small(statements: int, commands: int) -> bool:
 
 
 def wait_until_idle(stack: Stack) -> None:
-    """Wait until the jobs of earlier tests have ended and workers have taken all hints, and a while longer."""
-    active = "SELECT exists(SELECT FROM jobs_job WHERE status <> ALL(%s))"
+    """Wait until the jobs of earlier tests have ended and workers have taken all hints, and a while longer.
+
+    The sharded stage of a job whose worker was killed is kept for a minute, and the sweep looks at it.
+    """
+    active = "SELECT exists(SELECT FROM jobs_job WHERE status <> ALL(%s)) OR exists(SELECT FROM jobs_shardedstage)"
     with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as connection, stack.redis() as client:
         while client.exists(*QUEUES) or connection.execute(active, (list(TERMINAL),)).fetchone() == (True,):
             time.sleep(0.5)

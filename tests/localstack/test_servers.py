@@ -31,8 +31,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL for tests that only look at it, with its log beside its folder."""
     folder = tmp_path_factory.mktemp("running")
     supervisor = Supervisor()
-    yield start_postgres(supervisor, folder / "data", log=folder / "postgres.log", password=PASSWORD, durable=False)
-    supervisor.stop()
+    try:
+        yield start_postgres(
+            supervisor, folder / "data", log=folder / "postgres.log", password=PASSWORD, durable=False
+        )
+    finally:
+        supervisor.stop()
 
 
 def test_two_postgres_at_once_keep_to_their_folders(start: Start, folder: Path) -> None:
@@ -145,8 +149,9 @@ def test_postgres_listens_on_no_tcp_port(running: str) -> None:
 
 @pytest.mark.parametrize("password", ["", "wrong"])
 def test_postgres_requires_its_password(running: str, password: str) -> None:
+    data = Path(folder_of(running))
     with pytest.raises(psycopg.OperationalError, match="password"):
-        psycopg.connect(address(Path(folder_of(running)), password=password))
+        psycopg.connect(address(data, password=password))
 
 
 def test_a_data_folder_without_password_is_secured(start: Start, supervisor: Supervisor, folder: Path) -> None:
