@@ -29,6 +29,7 @@ from tests import pgbouncer
 from tests.emptying import empty_database
 from tests.factories import make_key
 from tests.services import wait_for_template
+from tests.stack import Stack, running_stack
 
 # Without autorefresh, each test client would scan all static files.
 settings.WHITENOISE_AUTOREFRESH = True
@@ -157,6 +158,14 @@ def shared_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> It
     with django_db_blocker.unblock(), transaction.atomic():
         yield
         transaction.set_rollback(True)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack with the default settings and high limits, for the tests of the group `api`."""
+    with running_stack(tmp_path_factory.mktemp("stack")) as started:
+        started.lift_limits()
+        yield started
 
 
 @pytest.fixture

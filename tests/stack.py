@@ -30,7 +30,7 @@ LIFT_LIMITS = """
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
 QUICK = 'mage="Quick"\nlevel=80\niterations=20\n'
 # Minutes of work within the platform's limits, and seconds until its first percent.
-LONG = 'mage="Long"\nlevel=80\niterations=50000\n' + "".join(
+LONG = 'mage="Long"\nlevel=80\niterations=20000\n' + "".join(
     f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(100)
 )
 

@@ -37,7 +37,7 @@ def run(visitor: Visitor, options: dict[str, Any], part: str) -> list[str]:
     return [f"{violation['id']}: {violation['help']}: {violation['nodes']}" for violation in violations_found]
 
 
-QUICK = {"iframes": False, "preload": False, "resultTypes": ["violations"]}
+QUICK = {"iframes": False, "preload": False, "resultTypes": ["violations"], "selectors": False}
 VISUAL_RULES = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
 RUN = """
     axe.run(%s, %s).then(found => JSON.stringify(found.violations.map(

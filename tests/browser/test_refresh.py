@@ -129,7 +129,7 @@ def test_the_live_overview_shows_that_its_refresh_failed(owner: Visitor) -> None
 
 
 # Enough work for the built-in simulator to be watched
-COMPARED = 'mage="Compared"\nlevel=80\ntarget_error=0.07\n' + "".join(
+COMPARED = 'mage="Compared"\nlevel=80\ntarget_error=0.1\n' + "".join(
     f"profileset.set_{number}+=trinket1=,id={number},ilevel={600 + number}\n" for number in range(1, 121)
 )
 NOTE_SHIFTS = """

@@ -18,7 +18,7 @@ race=gnome
 spec=frost
 head=hood,id=212072,ilevel=639
 trinket1=,id=219314,ilevel=639
-target_error=0.1
+target_error=0.14
 """ + "".join(
     f'profileset."Trinket: {600 + step}"+=trinket1=,id=219314,ilevel={600 + step}\n' for step in range(30)
 )

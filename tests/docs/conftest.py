@@ -1,16 +1,8 @@
-"""One stack for guides and examples. Commands of operators change builds, so they have a stack of their own."""
-
-from collections.abc import Iterator
+"""The values of guides and examples. Commands of operators change builds, so they have a stack of their own."""
 
 import pytest
 
-from tests.stack import Stack, running_stack
-
-
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("stack")) as started:
-        yield started
+from tests.stack import Stack
 
 
 @pytest.fixture(scope="session")

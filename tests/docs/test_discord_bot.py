@@ -18,7 +18,7 @@ from tests.docs.guide_runs import follow, shell_in
 from tests.docs.test_guides import in_checkout
 from tests.stack import QUICK, Stack
 
-pytestmark = [pytest.mark.xdist_group("guides"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(300)]
 KEY = Ed25519PrivateKey.generate()
 PROFILE = QUICK + 'profileset."Better staff"+=main_hand=staff,id=1,ilevel=700\n'
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from dashboard.guides import FILES, INDEX
@@ -17,7 +18,7 @@ from tests.docs.typescript import provide_node
 from tests.npm import Missing
 from tests.stack import LONG, QUICK, Stack
 
-pytestmark = [pytest.mark.xdist_group("guides"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(300)]
 TYPESCRIPT = "TypeScript"
 
 
@@ -97,9 +98,10 @@ def test_a_killed_backfill_resumes_without_second_jobs(
 @pytest.fixture
 def two_active_jobs(stack: Stack) -> Iterator[None]:
     """Let the account have two unfinished jobs only."""
-    stack.manage("shell", "-c", LIMIT.format(2))
+    with psycopg.connect(stack.ready["databaseUrl"]) as connection:
+        connection.execute("UPDATE billing_plan SET max_active_jobs = 2")
     yield
-    stack.manage("shell", "-c", LIMIT.format(200))
+    stack.lift_limits()
 
 
 def test_a_backfill_waits_while_the_account_has_too_many_jobs(
@@ -113,9 +115,6 @@ def test_a_backfill_waits_while_the_account_has_too_many_jobs(
     for job in blocking:
         stack.call("POST", f"jobs/{job}/cancel")
     assert program.wait(120) == 0
-
-
-LIMIT = "from billing.models import Plan; Plan.objects.update(max_active_jobs={})"
 
 
 def write_inbox(folder: Path, *, jobs: int) -> None:

@@ -16,7 +16,7 @@ import requests
 from dashboard.code_examples import PYTHON
 from tests.stack import LONG, QUICK, ROOT, Stack
 
-pytestmark = [pytest.mark.xdist_group("guides"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(240)]
 EXAMPLE = re.compile(r'<pre tabindex="0" role="region" aria-label="[^"]* in (\w+)">(.*?)</pre>', re.DOTALL)
 SECTION = re.compile(r'<section id="(\w+)">(.*?)</section>', re.DOTALL)
 OPERATIONS = sorted(

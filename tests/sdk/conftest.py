@@ -1,4 +1,4 @@
-"""One stack for the tests of the library, and a proxy before it."""
+"""Clients of the stack for the tests of the library, and a proxy before it."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,7 @@ import pytest
 
 from simservice_client import Client
 from tests.sdk.fault_proxy import FaultProxy, disturbing
-from tests.stack import Stack, running_stack
-
-
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("stack")) as started:
-        started.lift_limits()
-        yield started
+from tests.stack import Stack
 
 
 @pytest.fixture

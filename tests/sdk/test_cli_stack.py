@@ -10,7 +10,7 @@ from simservice_client.cli.exits import Exit
 from tests.sdk.commands import Simctl
 from tests.stack import LONG, QUICK, ROOT, Stack
 
-pytestmark = [pytest.mark.xdist_group("sdk"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(300)]
 GEAR = ROOT / "minisim" / "profiles" / "frost_mage_gear.simc"
 
 

@@ -24,7 +24,7 @@ from simservice_client.models import ResultArtifact
 from tests.sdk.fault_proxy import FaultProxy, damage, hang, lose_answer, page, refuse, truncate
 from tests.stack import LONG, QUICK, Stack, below
 
-pytestmark = [pytest.mark.xdist_group("sdk"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(240)]
 SUBMIT = "POST /v1/sim/jobs"
 
 

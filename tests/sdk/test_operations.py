@@ -14,7 +14,7 @@ from simservice_client.error_codes import JobNotCancellable, ResultNotReady, Val
 from simservice_client.models import JobStatus
 from tests.stack import LONG, QUICK, Stack
 
-pytestmark = [pytest.mark.xdist_group("sdk"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(240)]
 VARIANTS = QUICK + "profileset.best+=head=,id=1,ilevel=700\nprofileset.worst+=head=,id=2,ilevel=1\n"
 MANY = 30
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.stack import QUICK, Stack
 
-pytestmark = [pytest.mark.xdist_group("sdk"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(240)]
 README = Path(__file__).resolve().parents[2] / "sdk" / "python" / "README.md"
 FIVE_LINES, JOBS, BATCH, AT_ONCE, _ = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 PROFILE = QUICK + "profileset.trinket+=head=,id=1,ilevel=700\n"
