@@ -1,9 +1,10 @@
-"""One stack for all end-to-end tests, and a receiver for its webhooks."""
+"""One stack for all end-to-end tests, and receivers of its webhooks and traces."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.http_receiver import HttpReceiver, http_receiver
 from tests.stack import Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 
@@ -18,8 +19,15 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Stack]:
-    """A stack with one simulation slot."""
+def collector() -> Iterator[HttpReceiver]:
+    """A receiver of the traces."""
+    with http_receiver() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver, collector: HttpReceiver) -> Iterator[Stack]:
+    """A stack with one simulation slot, whose processes send traces every half second."""
     chosen = {
         "SIM_SLOTS": "1",
         # Short leases, so that lost workers are noticed soon.
@@ -29,6 +37,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Itera
         "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
         "WEBHOOK_CA_FILE": str(receiver.ca_file),
         "METRICS_TOKEN": METRICS_TOKEN,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "500",
     }
     with running_stack(tmp_path_factory.mktemp("stack"), **chosen) as started:
         yield started

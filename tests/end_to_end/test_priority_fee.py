@@ -1,15 +1,39 @@
 """High priority is free while real workers have idle slots."""
 
-from pathlib import Path
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 
 import pytest
 
-from tests.stack import Stack, running_stack
+from tests.end_to_end.test_metrics import scrape
+from tests.stack import ROOT, Stack
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("stack"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
-SLOTS = 3
 ROUNDS = 5
+# As an operator adds a worker to a stack
+WORKER = 'set -a; . "$0"; exec "$1" -m simservice.worker sim --queues sim --concurrency 2'
+
+
+@pytest.fixture
+def three_slots(stack: Stack) -> Iterator[None]:
+    """A second worker, with two more slots."""
+    command = ["/bin/sh", "-c", WORKER, str(stack.data / "stack.env"), sys.executable]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as worker:
+        wait_for_slots(stack, 3)
+        yield
+        worker.terminate()
+        assert worker.wait(30) == 0
+    wait_for_slots(stack, 1)
+
+
+def wait_for_slots(stack: Stack, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while (slots := scrape(stack)["slots",]) != count:
+        assert time.monotonic() < deadline, slots
+        time.sleep(0.2)
 
 
 def fees_of(stack: Stack, *lanes: str) -> list[int]:
@@ -18,7 +42,6 @@ def fees_of(stack: Stack, *lanes: str) -> list[int]:
     return [stack.wait_for_end(job_id)["runtime"]["priorityFeeCredits"] for job_id in jobs]
 
 
-def test_idle_slots_make_high_priority_free(tmp_path: Path) -> None:
-    with running_stack(tmp_path / "stack", SIM_SLOTS=str(SLOTS)) as stack:
-        fees = [fees_of(stack, "standard", "high") for _ in range(ROUNDS)]
+def test_idle_slots_make_high_priority_free(stack: Stack, three_slots: None) -> None:
+    fees = [fees_of(stack, "standard", "high") for _ in range(ROUNDS)]
     assert fees == [[0, 0]] * ROUNDS

@@ -1,7 +1,6 @@
 """Traces of jobs, from the client's request to the webhook, sent by the processes of the Procfile."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +9,11 @@ import requests
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.end_to_end.test_webhooks import configure
-from tests.http_receiver import HttpReceiver, http_receiver
-from tests.stack import LONG, QUICK, Stack, running_stack
+from tests.http_receiver import HttpReceiver
+from tests.stack import LONG, QUICK, Stack
 from tests.webhooks.receivers import Receiver
 
-pytestmark = [pytest.mark.xdist_group("traces"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
 # What the client sends as `traceparent`, and the ids in it.
 TRACE, CLIENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -67,26 +66,6 @@ def wait_for(collector: HttpReceiver, names: set[str], *, trace: str, attempt: i
         time.sleep(0.2)
 
 
-@pytest.fixture(scope="module")
-def collector() -> Iterator[HttpReceiver]:
-    with http_receiver() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver, collector: HttpReceiver) -> Iterator[Stack]:
-    """A stack whose processes send traces every half second."""
-    chosen = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
-        "OTEL_BSP_SCHEDULE_DELAY": "500",
-        "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
-        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-        "WEBHOOK_CA_FILE": str(receiver.ca_file),
-    }
-    with running_stack(tmp_path_factory.mktemp("stack"), **chosen) as started:
-        yield started
-
-
 def submit(stack: Stack, key: str, text: str, *, trace: str, is_notified: bool = False) -> str:
     """Submit a job as a part of the client's trace, and return its id."""
     body = {
@@ -103,7 +82,7 @@ def submit(stack: Stack, key: str, text: str, *, trace: str, is_notified: bool =
 def test_a_trace_leads_from_the_request_to_the_webhook(
     stack: Stack, receiver: Receiver, collector: HttpReceiver
 ) -> None:
-    key, secret = configure(stack, receiver)
+    key, secret = configure(stack, receiver, name="traced")
     job_id = submit(stack, key, PROFILE, trace=TRACE, is_notified=True)
     spans = wait_for(collector, {"request", "attempt", "run", "store", "end", "webhook"}, trace=TRACE)
     parents = {name: each.parent for name, each in spans.items()}

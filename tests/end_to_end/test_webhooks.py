@@ -23,13 +23,13 @@ from clients.audit import SYSTEM
 from clients.keys import create_key
 from clients.models import Client
 from webhooks import endpoints
-client = Client.objects.create(account=Account.objects.get(name="demo"), name="bot")
+client = Client.objects.create(account=Account.objects.get(name="demo"), name={name!r})
 secret = endpoints.configure(client, {url!r}, by=SYSTEM)
 print(json.dumps([create_key(client, by=SYSTEM)[1], secret]))
 """
 
 
-def configure(stack: Stack, receiver: Receiver) -> tuple[str, str]:
+def configure(stack: Stack, receiver: Receiver, *, name: str) -> tuple[str, str]:
     """Add a client with a webhook to the demo account; return its key and signing secret."""
     environment = os.environ | {
         "DATABASE_URL": stack.ready["databaseUrl"],
@@ -37,14 +37,14 @@ def configure(stack: Stack, receiver: Receiver) -> tuple[str, str]:
         "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
         "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
     }
-    command = [sys.executable, "manage.py", "shell", "-v0", "-c", CONFIGURE.format(url=receiver.url())]
+    command = [sys.executable, "manage.py", "shell", "-v0", "-c", CONFIGURE.format(name=name, url=receiver.url())]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     key, secret = json.loads(done.stdout.splitlines()[-1])
     return key, secret
 
 
 def test_the_end_of_a_job_is_delivered_to_the_receiver(stack: Stack, receiver: Receiver) -> None:
-    key, secret = configure(stack, receiver)
+    key, secret = configure(stack, receiver, name="bot")
     body: dict[str, Any] = {
         "build": {"channel": "latest"},
         "profile": {"text": QUICK},

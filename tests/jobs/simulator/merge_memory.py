@@ -29,7 +29,7 @@ from tests.jobs.simulator.report_memory import (
     run_all,
 )
 
-LONG = list(repeated(b'"%s",' % (b"x" * 60_000), 1_600))
+LONG = list(repeated(b'"%s",' % (b"x" * 60_000), 1_200))
 STATISTICS = b'"statistics":{"elapsed_time_seconds":1.5,"total_events_processed":7}}}'
 
 
@@ -50,9 +50,9 @@ def shard(number: int, *, profilesets: int = 40, name: bytes = b"") -> Pieces:
 
 
 CASES: dict[str, tuple[Pieces, list[Pieces]]] = {
-    "130 shards": (base(actors=20), [shard(number) for number in range(130)]),
+    "130 shards": (base(actors=10), [shard(number) for number in range(130)]),
     "most names": (base(actors=1), [shard(1, profilesets=99_999, name=EMOJI * 70)]),
-    "equal names": (base(actors=1), [shard(1, profilesets=40_000), shard(1, profilesets=40_000)]),
+    "equal names": (base(actors=1), [shard(1, profilesets=20_000), shard(1, profilesets=20_000)]),
     "long entry": (base(actors=1), [iter([PLAYERS + SETS + b'{"name":"a",%s,"x":[' % SET, *LONG, b"0]}]}}}"])]),
     "long field": (iter([PLAYERS + b'{"name":"Base"}]}}']), [iter([PLAYERS + SETS + b'],"x":[', *LONG, b"0]}}}"])]),
     "nesting": (base(actors=1), [iter([PLAYERS + SETS + b'{"x":', *repeated(b"[", 100 << 20)])]),

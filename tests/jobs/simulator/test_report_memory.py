@@ -12,7 +12,7 @@ from tests.jobs.simulator.report_memory import CASES
 pytestmark = pytest.mark.timeout(300)
 MB = 1 << 20
 OUTCOMES = {
-    "20 actors": "20 actors, 0 profilesets",
+    "10 actors": "10 actors, 0 profilesets",
     "most entries": "99999 actors, 99999 profilesets",
     "long name": "a string of more than 4 MB",
     "escaped quotes": "a string of more than 4 MB",
@@ -34,16 +34,16 @@ OUTCOMES = {
     "abilities": "1 actors",
     "nested abilities": "1 actors",
     "pets": "1 actors",
-    "long ability names": "21 actors",
+    "long ability names": "12 actors",
     "largest details": "60 actors",
     "not a number": "not valid JSON",
     "infinity": "not valid JSON",
 }
 
 MERGED = {
-    "130 shards": "20 actors, 5200 profilesets",
+    "130 shards": "10 actors, 5200 profilesets",
     "most names": "1 actors, 99999 profilesets",
-    "equal names": "1 actors, 40000 profilesets",
+    "equal names": "1 actors, 20000 profilesets",
     "long entry": "1 actors, 1 profilesets",
     "long field": "1 actors, 0 profilesets",
     "nesting": "nested too deeply",
