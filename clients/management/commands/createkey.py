@@ -4,12 +4,13 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from clients.audit import COMMAND_LINE
 from clients.keys import create_key
 from clients.models import DEFAULT_CLIENT, Client
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

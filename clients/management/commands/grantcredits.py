@@ -4,13 +4,14 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from billing.errors import InvalidCreditChange
 from billing.models import Account, GrantReason
 from clients import accounts
 from clients.audit import COMMAND_LINE
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

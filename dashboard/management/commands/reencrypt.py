@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from redis.exceptions import RedisError
 
 from dashboard.adapters import encrypted_factors
 from jobs.credentials import encrypted_credentials
 from simservice import encryption
+from simservice.commands import BaseCommand
 from simservice.encryption import EncryptedValue, Purpose
 from webhooks.endpoints import encrypted_secrets
 

@@ -4,9 +4,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from jobs.builds import registration, registry
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from jobs.doctor import CHECKS
+from simservice.commands import BaseCommand
 from simservice.doctor import Level, run
 
 
@@ -14,8 +15,6 @@ class Command(BaseCommand):
         "certificate, the sandbox, builds and workers. Each line says what is wrong and what to do. The exit "
         "status is 1 if there is a failure."
     )
-    # Django's own checks are one of the checks.
-    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--skip", action="append", choices=CHECKS, default=[], help="leave out a check")

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connection
 from django.utils import timezone
 
 from jobs.builds import registration, registry
 from jobs.models import Build
+from simservice.commands import BaseCommand
 
 # The exit status for an executable that cannot be used, as opposed to a database that does not respond
 UNUSABLE = 3

@@ -11,7 +11,7 @@ from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from billing import ledger
@@ -25,6 +25,7 @@ from jobs.builds import registration
 from jobs.runs import runner
 from jobs.simulator import layers
 from jobs.simulator.layers import SandboxUnavailable
+from simservice.commands import BaseCommand
 
 DEMO = "demo"
 # Mail to this address stays on the machine.
@@ -55,8 +56,6 @@ class Command(BaseCommand):
         "Creates the demo account of the local stack. Reads the saved API key and password as JSON from standard "
         "input and prints the current values as JSON."
     )
-    # They would import all pages, at every start of the local stack.
-    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--migrate", action="store_true", help="First migrate the database.")

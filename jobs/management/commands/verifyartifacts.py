@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from jobs import artifact_audit
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from billing import ledger
 from jobs import hold_audit
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

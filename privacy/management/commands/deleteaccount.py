@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from billing.models import Account
 from clients.audit import COMMAND_LINE
 from privacy import accounts
 from privacy.errors import DeletionStarted
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

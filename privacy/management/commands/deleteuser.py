@@ -3,12 +3,13 @@
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db.models import Q
 
 from clients.audit import COMMAND_LINE, name_of
 from privacy import users
 from privacy.errors import ExportPending, OnlyOwner
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

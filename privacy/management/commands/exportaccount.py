@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from billing.models import Account
 from clients import audit
 from clients.audit import COMMAND_LINE, Action
 from privacy import exports
+from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):

@@ -4,10 +4,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from drf_spectacular.drainage import GENERATOR_STATS
 
 from simservice.api.openapi import document_text
+from simservice.commands import BaseCommand
 
 DOCUMENT = settings.BASE_DIR / "docs" / "openapi.json"
 
