@@ -30,6 +30,7 @@ from tests.emptying import empty_database
 from tests.factories import make_key
 from tests.services import wait_for_template
 from tests.stack import Stack, running_stack
+from tests.webhooks.receivers import Receiver, make_authority, receiving
 
 # Without autorefresh, each test client would scan all static files.
 settings.WHITENOISE_AUTOREFRESH = True
@@ -44,8 +45,7 @@ TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: igno
 gc.disable()
 
 
-# Before pytest-xdist, which reads the groups in the same hook. Later, pytest-django moves the tests with real
-# transactions to the end, and keeps this order otherwise.
+# Before pytest-xdist, which reads the groups in the same hook.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let each process run whole files or groups, so that fixtures are shared, and begin with the longest ones.
@@ -53,14 +53,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A group is long if a test of it has a long time limit or, among equals, if it has many tests.
     """
     sizes, limits = Counter[str](), Counter[str]()
-    groups: dict[pytest.Item, str] = {}
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
-        group = groups[item] = next(item.iter_markers("xdist_group")).args[0]
+        group = group_of(item)
         sizes[group] += 1
         limits[group] = max(limits[group], *(mark.args[0] for mark in item.iter_markers("timeout")), 0)
-    items.sort(key=lambda item: (-limits[groups[item]], -sizes[groups[item]]))
+    items.sort(key=lambda item: (-limits[group_of(item)], -sizes[group_of(item)]))
+
+
+# After pytest-django, which moves tests without a database to the end.
+@pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+def pytest_begin_with_long_groups(items: list[pytest.Item]) -> None:
+    """Move long groups without a database to the beginning. The database needs the order of the other groups."""
+    with_database = {group_of(item) for item in items if uses_database(item)}
+    first = {group_of(item) for item in items if item.get_closest_marker("timeout")} - with_database
+    items.sort(key=lambda item: group_of(item) not in first)
+
+
+def group_of(item: pytest.Item) -> str:
+    return str(next(item.iter_markers("xdist_group")).args[0])
+
+
+def uses_database(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "fixturenames", ())
+    return bool(item.get_closest_marker("django_db") or {"db", "transactional_db"}.intersection(fixtures))
 
 
 def pytest_collection_finish() -> None:
@@ -107,8 +124,7 @@ def empty_redis() -> None:
 @pytest.fixture(autouse=True)
 def _empty_redis_with_database(request: pytest.FixtureRequest) -> None:
     """Empty Redis for tests that use the database; other tests of Redis request `empty_redis`."""
-    uses_database = {"db", "transactional_db"}.intersection(request.fixturenames)
-    if uses_database or request.node.get_closest_marker("django_db"):
+    if uses_database(request.node):
         request.getfixturevalue("empty_redis")
 
 
@@ -161,9 +177,26 @@ def shared_rows(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> It
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack with the default settings and high limits, for the tests of the group `api`."""
-    with running_stack(tmp_path_factory.mktemp("stack")) as started:
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    """A receiver of webhooks on this machine, with its own certificate authority."""
+    with receiving(make_authority(tmp_path_factory.mktemp("authority"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def webhook_settings(receiver: Receiver) -> dict[str, str]:
+    """The settings of a stack that sends webhooks to the receiver."""
+    return {
+        "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
+        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
+        "WEBHOOK_CA_FILE": str(receiver.ca_file),
+    }
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory, webhook_settings: dict[str, str]) -> Iterator[Stack]:
+    """A stack with high limits, for the tests of the group `api`."""
+    with running_stack(tmp_path_factory.mktemp("stack"), **webhook_settings) as started:
         started.lift_limits()
         yield started
 

@@ -9,7 +9,6 @@ from tests import npm
 from tests.browser import axe, chromium
 from tests.browser.chromium import Visitor, running, visiting
 from tests.stack import Stack, running_stack
-from tests.webhooks.receivers import Receiver, make_authority, receiving
 
 
 @pytest.fixture(scope="session")
@@ -22,20 +21,11 @@ def program() -> str:
 
 
 @pytest.fixture(scope="session")
-def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
-    with receiving(make_authority(tmp_path_factory.mktemp("authority"))) as running_receiver:
-        yield running_receiver
-
-
-@pytest.fixture(scope="session")
-def stack(program: str, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that can send webhooks to the receiver."""
-    chosen = {
-        "SIM_SLOTS": "1",
-        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-        "WEBHOOK_CA_FILE": str(receiver.ca_file),
-    }
-    with running_stack(tmp_path_factory.mktemp("stack"), **chosen) as started:
+def stack(
+    program: str, webhook_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    """A stack with one slot that can send webhooks to the receiver."""
+    with running_stack(tmp_path_factory.mktemp("stack"), SIM_SLOTS="1", **webhook_settings) as started:
         yield started
 
 

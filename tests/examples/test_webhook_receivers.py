@@ -18,11 +18,11 @@ import requests
 
 from tests.examples.receivers import COMMANDS, FOLDER, Example, forward, running_example
 from tests.jobs.simulators import wait_until
-from tests.stack import ROOT, ApiClient, Stack, running_stack
-from tests.webhooks.receivers import Receiver, make_authority, receiving
+from tests.stack import ROOT, ApiClient, Stack
+from tests.webhooks.receivers import Receiver
 from webhooks import signing
 
-pytestmark = [pytest.mark.xdist_group("examples"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(240)]
 
 # Creates a client with a webhook and a key, and prints both secrets.
 CONFIGURE = """
@@ -111,24 +111,6 @@ def console(stack: Stack, receiver: Receiver) -> Iterator[Console]:
         yield Console(process)
         process.communicate()
     assert process.returncode == 0
-
-
-@pytest.fixture(scope="module")
-def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
-    """The server with TLS in front of the examples."""
-    with receiving(make_authority(tmp_path_factory.mktemp("authority"))) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Stack]:
-    chosen = {
-        "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
-        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-        "WEBHOOK_CA_FILE": str(receiver.ca_file),
-    }
-    with running_stack(tmp_path_factory.mktemp("stack"), **chosen) as started:
-        yield started
 
 
 @pytest.fixture(scope="module", params=COMMANDS)
