@@ -19,32 +19,31 @@ from tests.npm import Missing
 from tests.stack import LONG, QUICK, Stack
 
 pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(300)]
-TYPESCRIPT = "TypeScript"
+PREPARE, TYPESCRIPT = "Prepare a folder", "TypeScript"
 
 
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """The part of a clone that the tutorial uses."""
+@pytest.fixture(scope="module")
+def prepared(values: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell in the tutorial's folder, beside the part of a clone that it uses."""
+    clone = tmp_path_factory.mktemp("clone")
     ignored = shutil.ignore_patterns("*.egg-info", "__pycache__", "build")
-    shutil.copytree(ROOT / "sdk" / "python", tmp_path / "sdk" / "python", ignore=ignored)
-    return tmp_path
-
-
-def test_the_tutorial_works(clone: Path, values: dict[str, str]) -> None:
+    shutil.copytree(ROOT / "sdk" / "python", clone / "sdk" / "python", ignore=ignored)
     with shell_in(clone, {}) as shell:
-        follow("tutorial/first-result", shell, values, without={TYPESCRIPT})
+        follow("tutorial/first-result", shell, values, only={PREPARE})
+        yield shell
 
 
-def test_the_typescript_program_works(clone: Path, values: dict[str, str]) -> None:
-    programs = clone / "bin"
-    programs.mkdir()
+def test_the_tutorial_works(prepared: Shell, values: dict[str, str]) -> None:
+    follow("tutorial/first-result", prepared, values, without={PREPARE, TYPESCRIPT})
+
+
+def test_the_typescript_program_works(prepared: Shell, values: dict[str, str], tmp_path: Path) -> None:
     try:
-        provide_node(programs)
+        provide_node(tmp_path)
     except Missing as missing:
         pytest.skip(str(missing))
-    with shell_in(clone, {}) as shell:
-        shell.run(f"PATH={programs}:$PATH")
-        follow("tutorial/first-result", shell, values, only={"Prepare a folder", TYPESCRIPT})
+    prepared.run(f"PATH={tmp_path}:$PATH")
+    follow("tutorial/first-result", prepared, values, only={TYPESCRIPT})
 
 
 def in_checkout(stack: Stack) -> dict[str, str]:

@@ -4,13 +4,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
 import requests
 
 from tests.stack import QUICK, ROOT, Stack
-from tests.webhooks.receivers import Receiver
+from tests.webhooks.receivers import Received, Receiver
 from webhooks.signing import signature
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
@@ -43,13 +44,13 @@ def configure(stack: Stack, receiver: Receiver, *, name: str) -> tuple[str, str]
     return key, secret
 
 
-def wait_for_requests(receiver: Receiver, job_id: str) -> list[Request]:
+def wait_for_requests(receiver: Receiver, job_id: str) -> list[Received]:
     """Wait for deliveries of a job's events. Other tests use the same receiver."""
     deadline = time.monotonic() + 30
-    while not (requests_ := [each for each in receiver.received if job_id.encode() in each.body]):
+    while not (arrived := [each for each in receiver.received if job_id.encode() in each.body]):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    return requests_
+    return arrived
 
 
 def test_the_end_of_a_job_is_delivered_to_the_receiver(stack: Stack, receiver: Receiver) -> None:
