@@ -45,7 +45,8 @@ TransactionTestCase._fixture_teardown = lambda _: empty_database()  # type: igno
 gc.disable()
 
 
-# Before pytest-xdist, which reads the groups in the same hook.
+# Before pytest-xdist, which reads the groups in the same hook. Later, pytest-django moves the tests with real
+# transactions to the end, and keeps this order otherwise.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let each process run whole files or groups, so that fixtures are shared, and begin with the longest ones.
@@ -53,31 +54,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A group is long if a test of it has a long time limit or, among equals, if it has many tests.
     """
     sizes, limits = Counter[str](), Counter[str]()
+    groups: dict[pytest.Item, str] = {}
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
-        group = group_of(item)
+        group = groups[item] = next(item.iter_markers("xdist_group")).args[0]
         sizes[group] += 1
         limits[group] = max(limits[group], *(mark.args[0] for mark in item.iter_markers("timeout")), 0)
-    items.sort(key=lambda item: (-limits[group_of(item)], -sizes[group_of(item)]))
-
-
-# After pytest-django, which moves tests without a database to the end.
-@pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
-def pytest_begin_with_long_groups(items: list[pytest.Item]) -> None:
-    """Move long groups without a database to the beginning. The database needs the order of the other groups."""
-    with_database = {group_of(item) for item in items if uses_database(item)}
-    first = {group_of(item) for item in items if item.get_closest_marker("timeout")} - with_database
-    items.sort(key=lambda item: group_of(item) not in first)
-
-
-def group_of(item: pytest.Item) -> str:
-    return str(next(item.iter_markers("xdist_group")).args[0])
-
-
-def uses_database(item: pytest.Item) -> bool:
-    fixtures = getattr(item, "fixturenames", ())
-    return bool(item.get_closest_marker("django_db") or {"db", "transactional_db"}.intersection(fixtures))
+    items.sort(key=lambda item: (-limits[groups[item]], -sizes[groups[item]]))
 
 
 def pytest_collection_finish() -> None:
@@ -124,7 +108,8 @@ def empty_redis() -> None:
 @pytest.fixture(autouse=True)
 def _empty_redis_with_database(request: pytest.FixtureRequest) -> None:
     """Empty Redis for tests that use the database; other tests of Redis request `empty_redis`."""
-    if uses_database(request.node):
+    uses_database = {"db", "transactional_db"}.intersection(request.fixturenames)
+    if uses_database or request.node.get_closest_marker("django_db"):
         request.getfixturevalue("empty_redis")
 
 

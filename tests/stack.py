@@ -29,8 +29,8 @@ LIFT_LIMITS = """
 """
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
 QUICK = 'mage="Quick"\nlevel=80\niterations=20\n'
-# Minutes of work within the platform's limits, and seconds until its first percent.
-LONG = 'mage="Long"\nlevel=80\niterations=20000\n' + "".join(
+# A minute of work for one slot of a quiet machine, and a few seconds until its first percent.
+LONG = 'mage="Long"\nlevel=80\niterations=30000\n' + "".join(
     f"profileset.{number}+=head=,id={number},ilevel=600\n" for number in range(100)
 )
 
@@ -103,8 +103,20 @@ class Stack(ApiClient):
         while not self.call("GET", f"jobs/{job_id}/status")["progress"]["percent"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        for simulator in below(self.worker(), "boot.py"):
+        # Between two shards, there is no simulator.
+        while not (simulators := below(self.worker(), "boot.py")):
+            assert time.monotonic() < deadline
+        for simulator in simulators:
             simulator.suspend()
+
+    def wait_for_all_ends(self) -> None:
+        """Wait until every job has ended."""
+        active = "SELECT exists(SELECT FROM jobs_job WHERE status <> ALL(%s))"
+        deadline = time.monotonic() + 120
+        with psycopg.connect(self.ready["databaseUrl"], autocommit=True) as connection:
+            while connection.execute(active, [list(TERMINAL)]).fetchone() == (True,):
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
 
     def manage(self, *arguments: str) -> None:
         """Run a command of manage.py on the stack's database."""

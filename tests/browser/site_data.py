@@ -19,7 +19,7 @@ VAULT = [
     for number in range(1, 25)
 ]
 STAGES = "\n".join([(PROFILES / "frost_mage.simc").read_text(), "iterations=500", *GEAR, *VAULT])
-# After this job, the service knows that profilesets are quick, and starts few simulators for those of the next one.
+# Teaches the service that profilesets are quick, so that it starts few simulators for the next job.
 FEW = 'mage="Few"\nlevel=80\niterations=1000\n' + "".join(f"profileset.{n}+=intellect=9{n}00\n" for n in range(4))
 ACTORS = 'warrior="Bruna"\nlevel=80\niterations=200\n' + "".join(
     f'copy="Bruna with {number} trinkets"\nstrength={8000 + 300 * number}\n' for number in (1, 2)

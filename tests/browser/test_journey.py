@@ -15,7 +15,7 @@ from tests.webhooks.receivers import Receiver
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
 # A few seconds of work.
-PROFILE = 'mage="Walker"\nlevel=80\niterations=8000\n' + "".join(
+PROFILE = 'mage="Walker"\nlevel=80\niterations=12000\n' + "".join(
     f'profileset."Trinket {number}"+=intellect={8000 + number * 90}\n' for number in range(12)
 )
 KEY, SECRET = re.compile(r"sk_\w{46}"), re.compile(r"whsec_[\w-]{43}")

@@ -15,3 +15,4 @@ def test_generated_requests_get_documented_responses(stack: Stack) -> None:
     report = fuzz(stack, examples=2, seed=SEED)
     assert not report.failed, report.text
     assert report.cases > 300
+    stack.wait_for_all_ends()

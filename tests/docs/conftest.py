@@ -1,4 +1,4 @@
-"""The values of guides and examples. Commands of operators change builds, so they have a stack of their own."""
+"""Values for the placeholders in guides. Operators' commands change builds, so their tests have their own stack."""
 
 import pytest
 

@@ -19,7 +19,7 @@ from tests.stack import Stack, running_stack
 
 pytestmark = [pytest.mark.xdist_group("commands"), pytest.mark.timeout(120)]
 IGNORED = shutil.ignore_patterns(
-    ".*", "node_modules", "*.egg-info", "bench", "screenshots", "site", "tests", "fuzz"
+    ".*", "node_modules", "__pycache__", "*.egg-info", "bench", "screenshots", "site", "tests", "fuzz"
 )
 FOLLOWED_AS_GUIDES = {f"docs/{file}" for name, file in FILES.items() if name != INDEX}
 PAGES = {

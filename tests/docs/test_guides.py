@@ -96,7 +96,8 @@ def test_a_killed_backfill_resumes_without_second_jobs(
 
 @pytest.fixture
 def two_active_jobs(stack: Stack) -> Iterator[None]:
-    """Let the account have two unfinished jobs only."""
+    """Let the account have two unfinished jobs only, when those of other tests have ended."""
+    stack.wait_for_all_ends()
     with psycopg.connect(stack.ready["databaseUrl"]) as connection:
         connection.execute("UPDATE billing_plan SET max_active_jobs = 2")
     yield

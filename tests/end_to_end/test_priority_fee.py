@@ -13,7 +13,7 @@ from tests.stack import ROOT, Stack
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
 ROUNDS = 5
-# As an operator adds a worker to a stack
+# The command with which an operator adds a worker to a stack
 WORKER = 'set -a; . "$0"; exec "$1" -m simservice.worker sim --queues sim --concurrency 2'
 
 
@@ -22,10 +22,13 @@ def three_slots(stack: Stack) -> Iterator[None]:
     """A second worker, with two more slots."""
     command = ["/bin/sh", "-c", WORKER, str(stack.data / "stack.env"), sys.executable]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as worker:
-        wait_for_slots(stack, 3)
-        yield
-        worker.terminate()
-        assert worker.wait(30) == 0
+        try:
+            wait_for_slots(stack, 3)
+            yield
+            worker.terminate()
+            assert worker.wait(30) == 0
+        finally:
+            worker.kill()
     wait_for_slots(stack, 1)
 
 

@@ -12,7 +12,8 @@ from django.conf import settings
 from django.db import connection
 
 # A lease that expires soon.
-QUICK = {"LEASE_SECONDS": "2", "HEARTBEAT_SECONDS": "1"}
+# With shorter leases, a busy worker would lose its job.
+QUICK = {"LEASE_SECONDS": "4", "HEARTBEAT_SECONDS": "1"}
 ORDINARY: Mapping[str, str] = {}
 
 

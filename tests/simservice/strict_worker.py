@@ -5,7 +5,7 @@ from typing import Any
 
 from simservice.web import connections, gunicorn_worker
 
-# On a busy machine, four requests need more than two seconds until their bodies are stored.
+# On a busy machine, storing the bodies of four requests takes more than two seconds.
 HEAD_SECONDS, REQUEST_SECONDS = 1.0, 5.0
 CONNECTIONS = 40
 SPOOLED_BYTES = 1 << 20
