@@ -16,7 +16,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
 .PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
-.PHONY: test stack all-tests fuzz ledger faults drill pgbouncer
+.PHONY: test stack everything fuzz ledger faults drill pgbouncer
 .PHONY: check format lint types imports citations migrations document library collection
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
@@ -36,7 +36,7 @@ stack: .venv/.development
 	$(PYTEST) -m slow
 
 # All tests: those of `make test` and of `make stack`.
-all-tests: check
+everything: check
 	$(PYTEST)
 
 # The tests of `make test`, or those that ARGS names, through PgBouncer in transaction mode. Needs the package pgbouncer.
