@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -213,3 +214,19 @@ def browsers(logged_in: dict[str, HttpClient]) -> dict[str, HttpClient]:
     for who, browser in fresh.items():
         browser.cookies.update(logged_in[who].cookies)
     return fresh
+
+
+@pytest.fixture(scope="module")
+def operator_session(shared_rows: None) -> HttpClient:
+    """The browser of `admin_browser` in the state that each test begins with."""
+    browser = HttpClient()
+    browser.force_login(User.objects.create_superuser("admin browser"))
+    return browser
+
+
+@pytest.fixture
+def admin_browser(operator_session: HttpClient) -> HttpClient:
+    """The browser of an operator who may do everything, without a second factor."""
+    browser = HttpClient()
+    browser.cookies.update(operator_session.cookies)
+    return browser

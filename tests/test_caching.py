@@ -1,7 +1,6 @@
 """Caching headers of every route, for every kind of caller."""
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 from pytest_django import Settings
 
@@ -17,13 +16,15 @@ from tests.routes import (
     RESOURCE,
     World,
     address,
+    admin_browser,
     browsers,
     call,
     logged_in,
+    operator_session,
     world,
 )
 
-__all__ = ["browsers", "logged_in", "world"]
+__all__ = ["admin_browser", "browsers", "logged_in", "operator_session", "world"]
 pytestmark = pytest.mark.django_db
 # Routes without login or key, which may be cached.
 CACHED = {
@@ -61,10 +62,8 @@ def test_pages_behind_a_login_are_not_cached(route: str, browsers: dict[str, Htt
 
 
 @pytest.mark.parametrize("route", sorted(ADMIN))
-def test_admin_pages_are_not_cached(route: str) -> None:
-    browser = HttpClient()
-    browser.force_login(User.objects.create_superuser("operator"))
-    response = browser.get(address(route.replace("(?P<url>.*)", "nowhere")))
+def test_admin_pages_are_not_cached(route: str, admin_browser: HttpClient) -> None:
+    response = admin_browser.get(address(route.replace("(?P<url>.*)", "nowhere")))
     assert "no-store" in response.headers["Cache-Control"]
 
 

@@ -11,8 +11,9 @@ from pytest_django import Settings
 from dashboard.sharing import share
 from simservice.web.error_pages import is_api_path
 from simservice.web.trailing_slashes import redirect_for
-from tests.routes import RESOURCE, ROUTES, WITH_KEY, address
+from tests.routes import RESOURCE, ROUTES, WITH_KEY, address, admin_browser, operator_session
 
+__all__ = ["admin_browser", "operator_session"]
 METHODS = ("get", "head", "post", "put", "delete")
 
 
@@ -40,10 +41,8 @@ def test_all_pages_are_tested() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_redirects_to_its_canonical_address(path: str) -> None:
-    http = HttpClient()
-    if path.startswith("/admin/"):
-        http.force_login(User.objects.create_superuser("operator"))
+def test_a_page_redirects_to_its_canonical_address(path: str, admin_browser: HttpClient) -> None:
+    http = admin_browser if path.startswith("/admin/") else HttpClient()
     for method in METHODS:
         response = getattr(http, method)(f"{other(path)}?q=%C3%A9&next=/x")
         # 308: the client sends the same method and body again.
@@ -89,7 +88,5 @@ def test_redirects_never_lead_to_another_host() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/admin/nowhere", "/admin/nowhere/"])
-def test_an_unknown_page_of_the_admin_is_not_redirected(path: str) -> None:
-    http = HttpClient()
-    http.force_login(User.objects.create_superuser("operator"))
-    assert http.get(path).status_code == 404
+def test_an_unknown_page_of_the_admin_is_not_redirected(path: str, admin_browser: HttpClient) -> None:
+    assert admin_browser.get(path).status_code == 404

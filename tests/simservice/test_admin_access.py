@@ -10,8 +10,9 @@ from pytest_django import Settings
 
 from tests.dashboard.browsing import text_of
 from tests.dashboard.signing_in import PASSWORD, code_of, log_in
-from tests.routes import ADMIN, address
+from tests.routes import ADMIN, address, admin_browser, operator_session
 
+__all__ = ["admin_browser", "operator_session"]
 pytestmark = pytest.mark.django_db
 
 
@@ -47,11 +48,9 @@ def paths() -> list[str]:
 
 
 @pytest.mark.parametrize("path", paths())
-def test_every_admin_page_requires_two_factors(path: str, operator: User) -> None:
-    browser = HttpClient()
-    browser.force_login(operator)
+def test_every_admin_page_requires_two_factors(path: str, admin_browser: HttpClient) -> None:
     for method in ("get", "post"):
-        refused = getattr(browser, method)(path)
+        refused = getattr(admin_browser, method)(path)
         way = "/admin/" if path == "/admin/logout/" else "/admin/login/"
         assert (refused.status_code, refused.headers["Location"].split("?")[0]) == (302, way)
 
