@@ -171,11 +171,7 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
 @pytest.fixture(scope="session")
 def webhook_settings(receiver: Receiver) -> dict[str, str]:
     """The settings of a stack that sends webhooks to the receiver."""
-    return {
-        "WEBHOOK_SECRETS_KEYS": "for the tests' stack",
-        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-        "WEBHOOK_CA_FILE": str(receiver.ca_file),
-    }
+    return {"WEBHOOK_SECRETS_KEYS": "for the tests' stack", **receiver.settings()}
 
 
 @pytest.fixture(scope="session")

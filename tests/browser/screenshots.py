@@ -30,12 +30,8 @@ def main(names: list[str]) -> None:
         sys.exit(f"Chromium was not found. {chromium.INSTALL_HINT}")
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, receiving(make_authority(Path(folder))) as receiver:
-        settings = {
-            "SIM_SLOTS": "1",
-            "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-            "WEBHOOK_CA_FILE": str(receiver.ca_file),
-        }
-        with running_stack(Path(folder) / "stack", **settings) as stack, running(program) as browser:
+        data, settings = Path(folder) / "stack", receiver.settings()
+        with running_stack(data, SIM_SLOTS="1", **settings) as stack, running(program) as browser:
             _take_all(browser, stack, receiver, names)
 
 

@@ -142,16 +142,14 @@ def site(minisim: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settin
         server = S3Server(storage)
         server.start()
         opened.callback(server.stop)
-        authority = make_authority(tmp_path)
-        receiver = opened.enter_context(receiving(authority))
+        receiver = opened.enter_context(receiving(make_authority(tmp_path)))
         variables = server.variables() | {
             "LEASE_SECONDS": str(LEASE_SECONDS),
             "HEARTBEAT_SECONDS": "1",
             # A busy machine may renew leases late, which costs an attempt but no job.
             "MAX_ATTEMPTS": "20",
             "STOP_SECONDS": str(STOP_SECONDS),
-            "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-            "WEBHOOK_CA_FILE": str(authority.ca_file),
+            **receiver.settings(),
         }
         for name, value in variables.items():
             monkeypatch.setenv(name, value)

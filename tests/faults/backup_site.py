@@ -157,6 +157,5 @@ def settings_of(receiver: Receiver) -> dict[str, str]:
         # Short leases, so that lost jobs are noticed soon.
         "LEASE_SECONDS": "6",
         "HEARTBEAT_SECONDS": "2",
-        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-        "WEBHOOK_CA_FILE": str(receiver.ca_file),
+        **receiver.settings(),
     }

@@ -106,6 +106,10 @@ class Receiver:
     def url(self, path: str = "/200") -> str:
         return f"https://{self.address}{path}"
 
+    def settings(self) -> dict[str, str]:
+        """Return the settings of a service that may send webhooks to this receiver."""
+        return {"WEBHOOK_ALLOWED_ADDRESSES": self.address, "WEBHOOK_CA_FILE": str(self.ca_file)}
+
     def events(self) -> list[str]:
         return [request.event for request in self.received]
 

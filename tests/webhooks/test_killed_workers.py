@@ -36,8 +36,7 @@ def start_worker(receiver: Receiver, *point: str) -> subprocess.Popen[bytes]:
     variables = {
         "DATABASE_URL": url,
         "LOG_LEVEL": "ERROR",
-        "WEBHOOK_ALLOWED_ADDRESSES": receiver.address,
-        "WEBHOOK_CA_FILE": settings.WEBHOOK_CA_FILE,
+        **receiver.settings(),
         "WEBHOOK_PER_SECOND": "1000",
     }
     command = [sys.executable, "-m", "tests.webhooks.worker", *point]
