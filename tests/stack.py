@@ -103,11 +103,10 @@ class Stack(ApiClient):
         while not self.call("GET", f"jobs/{job_id}/status")["progress"]["percent"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        # Between two shards, there is no simulator.
-        while not (simulators := below(self.worker(), "boot.py")):
+        # No simulator runs between two shards.
+        while not suspend(below(self.worker(), "boot.py")):
             assert time.monotonic() < deadline
-        for simulator in simulators:
-            simulator.suspend()
+            time.sleep(0.02)
 
     def wait_for_all_ends(self) -> None:
         """Wait until every job has ended."""
@@ -149,6 +148,16 @@ def below(process: psutil.Process, text: str) -> list[psutil.Process]:
             if text in " ".join(child.cmdline()):
                 descendants.append(child)
     return descendants
+
+
+def suspend(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Suspend processes and return those that had not ended."""
+    alive = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+            alive.append(process)
+    return alive
 
 
 def start_stack(data: Path, **chosen: str) -> Stack:

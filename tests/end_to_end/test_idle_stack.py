@@ -9,7 +9,7 @@ import psutil
 import psycopg
 import pytest
 
-from tests.stack import TERMINAL, Stack, below
+from tests.stack import Stack, below
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
@@ -53,9 +53,10 @@ def wait_until_idle(stack: Stack) -> None:
 
     The sharded stage of a job whose worker was killed is kept for a minute, and the sweep looks at it.
     """
-    active = "SELECT exists(SELECT FROM jobs_job WHERE status <> ALL(%s)) OR exists(SELECT FROM jobs_shardedstage)"
+    stack.wait_for_all_ends()
+    kept = "SELECT exists(SELECT FROM jobs_shardedstage)"
     with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as connection, stack.redis() as client:
-        while client.exists(*QUEUES) or connection.execute(active, (list(TERMINAL),)).fetchone() == (True,):
+        while client.exists(*QUEUES) or connection.execute(kept).fetchone() == (True,):
             time.sleep(0.5)
     time.sleep(5)
 
