@@ -12,7 +12,7 @@ def main() -> int:
 
         return local(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
-    # Imported modules never become garbage, and searching them for it would take a tenth of the start.
+    # Collect garbage rarely: imported modules never become garbage, and scanning them takes a tenth of the start.
     gc.set_threshold(50_000, 20, 20)
     from django.core.management import execute_from_command_line
 

@@ -217,7 +217,7 @@ def browsers(logged_in: dict[str, HttpClient]) -> dict[str, HttpClient]:
 
 
 @pytest.fixture(scope="module")
-def operator_session(shared_rows: None) -> HttpClient:
+def logged_in_operator(shared_rows: None) -> HttpClient:
     """The browser of `admin_browser` in the state that each test begins with."""
     browser = HttpClient()
     browser.force_login(User.objects.create_superuser("admin browser"))
@@ -225,8 +225,9 @@ def operator_session(shared_rows: None) -> HttpClient:
 
 
 @pytest.fixture
-def admin_browser(operator_session: HttpClient) -> HttpClient:
+def admin_browser(logged_in_operator: HttpClient) -> HttpClient:
     """The browser of an operator who may do everything, without a second factor."""
     browser = HttpClient()
-    browser.cookies.update(operator_session.cookies)
+    browser.cookies.update(logged_in_operator.cookies)
+    assert "_auth_user_id" in browser.session
     return browser

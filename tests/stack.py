@@ -103,7 +103,7 @@ class Stack(ApiClient):
         while not self.call("GET", f"jobs/{job_id}/status")["progress"]["percent"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        # No simulator runs between two shards.
+        # No simulator is running between two shards.
         while not suspend(below(self.worker(), "boot.py")):
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -151,13 +151,15 @@ def below(process: psutil.Process, text: str) -> list[psutil.Process]:
 
 
 def suspend(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Suspend processes and return those that had not ended."""
-    alive = []
+    """Suspend processes and return those that were still running."""
+    running = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.suspend()
-            alive.append(process)
-    return alive
+            # A zombie takes the signal too.
+            if process.status() != psutil.STATUS_ZOMBIE:
+                running.append(process)
+    return running
 
 
 def start_stack(data: Path, **chosen: str) -> Stack:

@@ -20,11 +20,11 @@ from tests.routes import (
     browsers,
     call,
     logged_in,
-    operator_session,
+    logged_in_operator,
     world,
 )
 
-__all__ = ["admin_browser", "browsers", "logged_in", "operator_session", "world"]
+__all__ = ["admin_browser", "browsers", "logged_in", "logged_in_operator", "world"]
 pytestmark = pytest.mark.django_db
 # Routes without login or key, which may be cached.
 CACHED = {

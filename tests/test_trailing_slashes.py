@@ -11,10 +11,11 @@ from pytest_django import Settings
 from dashboard.sharing import share
 from simservice.web.error_pages import is_api_path
 from simservice.web.trailing_slashes import redirect_for
-from tests.routes import RESOURCE, ROUTES, WITH_KEY, address, admin_browser, operator_session
+from tests.routes import RESOURCE, ROUTES, WITH_KEY, address, admin_browser, logged_in_operator
 
-__all__ = ["admin_browser", "operator_session"]
+__all__ = ["admin_browser", "logged_in_operator"]
 METHODS = ("get", "head", "post", "put", "delete")
+pytestmark = pytest.mark.django_db
 
 
 def named(path: str) -> bool:
@@ -39,7 +40,6 @@ def test_all_pages_are_tested() -> None:
         assert path in PAGES, path
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_redirects_to_its_canonical_address(path: str, admin_browser: HttpClient) -> None:
     http = admin_browser if path.startswith("/admin/") else HttpClient()
@@ -50,7 +50,6 @@ def test_a_page_redirects_to_its_canonical_address(path: str, admin_browser: Htt
         assert response.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.django_db
 def test_a_redirected_form_keeps_its_body() -> None:
     User.objects.create_user("walker", password="a long way to go")
     fields = {"login": "walker", "password": "a long way to go"}
@@ -59,7 +58,6 @@ def test_a_redirected_form_keeps_its_body() -> None:
     assert response.wsgi_request.user.is_authenticated
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("route", [*(RESOURCE + route for route in WITH_KEY), "v1/openapi.json"])
 def test_api_addresses_are_exact(route: str) -> None:
     for method in ("get", "post"):
@@ -67,7 +65,6 @@ def test_api_addresses_are_exact(route: str) -> None:
         assert (response.status_code, response.json()["code"]) == (404, "not_found")
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/nowhere", "/nowhere/", "/docs//", "/", "/dashboard/%0d%0ax/jobs/"])
 def test_an_unknown_address_is_not_redirected(path: str) -> None:
     assert HttpClient().get(path).status_code == (200 if path == "/" else 404)
@@ -86,7 +83,6 @@ def test_redirects_never_lead_to_another_host() -> None:
         assert redirect_for(request) is None
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/admin/nowhere", "/admin/nowhere/"])
 def test_an_unknown_page_of_the_admin_is_not_redirected(path: str, admin_browser: HttpClient) -> None:
     assert admin_browser.get(path).status_code == 404

@@ -10,9 +10,9 @@ from pytest_django import Settings
 
 from tests.dashboard.browsing import text_of
 from tests.dashboard.signing_in import PASSWORD, code_of, log_in
-from tests.routes import ADMIN, address, admin_browser, operator_session
+from tests.routes import ADMIN, address, admin_browser, logged_in_operator
 
-__all__ = ["admin_browser", "operator_session"]
+__all__ = ["admin_browser", "logged_in_operator"]
 pytestmark = pytest.mark.django_db
 
 

@@ -107,7 +107,7 @@ class Receiver:
         return f"https://{self.address}{path}"
 
     def settings(self) -> dict[str, str]:
-        """Return the settings of a service that may send webhooks to this receiver."""
+        """Return the settings that allow a service to send webhooks to this receiver."""
         return {"WEBHOOK_ALLOWED_ADDRESSES": self.address, "WEBHOOK_CA_FILE": str(self.ca_file)}
 
     def events(self) -> list[str]:
