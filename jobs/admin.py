@@ -308,7 +308,7 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
         for build in builds:
             try:
                 registration.require_as_registered(build)
-            except registration.UnusableBuild as error:
+            except (registration.UnusableBuild, registration.NotChecked) as error:
                 self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
             else:
                 working.append(build)

@@ -46,6 +46,10 @@ def check_builds() -> Iterator[Finding]:
     for build in current.values():
         try:
             registration.require_as_registered(build)
+        except registration.NotChecked as error:
+            yield failure(
+                f"The build {build} could not be checked: {' '.join(str(error).split())}", "Run this command again."
+            )
         except registration.UnusableBuild as error:
             yield failure(
                 f"The build {build} does not run here: {' '.join(str(error).split())}",

@@ -1,5 +1,6 @@
 """Registration of a simulator executable as a build: a probe, and checks of all its bundled files."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -26,8 +27,10 @@ from jobs.runs.outputs import Outputs
 from jobs.runs.scrubbing import scrubber_of
 from jobs.simulator import command
 from jobs.simulator.command import BuildVersion
-from jobs.simulator.process import SimulatorNotStarted
+from jobs.simulator.process import NotExecutable, SimulatorNotStarted
 from jobs.simulator.sandbox import NotRunnable, require_runnable
+
+logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 30
 PROFILE_SECONDS = 120
@@ -43,14 +46,18 @@ class UnusableBuild(Exception):
     """An executable cannot be used as a build; the message says why."""
 
 
+class NotChecked(Exception):
+    """A build was not checked, because its sandbox failed; the message says why. Another check can work."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The origin of an executable."""
+    """The origin of an executable. None: as registered before, or now and no repository."""
 
     git_branch: str
     commit: str
-    created_at: datetime
-    repo: str = ""
+    created_at: datetime | None = None
+    repo: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +88,8 @@ def register(
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
     The executable can read its own folder and the paths in `readable`. `profiles` is the folder of its bundled
-    files. Raises UnusableBuild if the executable cannot be run in the sandbox, does not print its version, or has
-    too many bundled files.
+    files; without it, a registered build keeps those that it has. Raises UnusableBuild if the executable cannot be
+    run in the sandbox, does not print its version, or has too many bundled files, and NotChecked.
     """
     build = Build(executable=str(executable.resolve()), readable_paths=readable_paths(executable, readable))
     version = version_of(build)
@@ -90,19 +97,21 @@ def register(
         "simc_version": version.simc_version,
         "wow_version": version.wow_version or "",
         "hotfix_date": version.hotfix_date,
-        "created_at": origin.created_at,
-        "repo": origin.repo,
         "executable": build.executable,
         "readable_paths": build.readable_paths,
-        "profiles_path": "" if profiles is None else str(profiles.resolve()),
-        "profiles": [],
-        "includable": [],
-        "ci": None,
     }
+    if origin.created_at is not None:
+        fields["created_at"] = origin.created_at
+    if origin.repo is not None:
+        fields["repo"] = origin.repo
     if profiles is not None:
+        fields["profiles_path"] = str(profiles.resolve())
         fields |= check_profiles(build, profiles.resolve(), on_progress=on_progress)
     recorded, _ = Build.objects.update_or_create(
-        git_branch=origin.git_branch, commit=origin.commit, defaults=fields
+        git_branch=origin.git_branch,
+        commit=origin.commit,
+        defaults=fields,
+        create_defaults={"created_at": timezone.now(), **fields},
     )
     # A broken build has just passed the probe. A build that an operator withdrew stays withdrawn.
     if registry.restore(Build.objects.filter(registry.BROKEN, pk=recorded.pk)):
@@ -111,7 +120,7 @@ def register(
 
 
 def require_as_registered(build: Build) -> None:
-    """Raise UnusableBuild unless a build runs here and prints the version that was registered."""
+    """Raise UnusableBuild unless a build runs here and prints the version that was registered, or NotChecked."""
     version = version_of(build).simc_version
     if version != build.simc_version:
         raise UnusableBuild(f"It was registered as {build.simc_version} and is now {version}; register it again.")
@@ -120,24 +129,39 @@ def require_as_registered(build: Build) -> None:
 def withdraw_unusable() -> dict[Build, str]:
     """Mark the available builds that do not run on this machine as broken; return them with the reasons.
 
-    Builds that this machine lacks are left to other machines. Raises UnusableBuild if there are builds and none of
-    them runs, because then this machine is the likely cause.
+    Builds that this machine lacks are left to other machines, and those whose check failed to the next check.
+    Raises UnusableBuild if there are builds and none of them runs, because then this machine is the likely cause.
     """
     available = Build.objects.filter(withdrawn_at=None).defer("profiles", "includable")
     installed = [build for build in available if registry.is_installed(build)]
     unusable: dict[Build, str] = {}
+    unchecked: list[Build] = []
     for build in installed:
         try:
-            require_as_registered(build)
-        except UnusableBuild as error:
-            unusable[build] = str(error)
-    if available and len(unusable) == len(installed):
+            if reason := _reason_not_to_use(build):
+                unusable[build] = reason
+        except NotChecked as error:
+            logger.warning("the build %s was not checked: %s", build, error)
+            unchecked.append(build)
+    if available and len(unusable) + len(unchecked) == len(installed):
         raise UnusableBuild("None of the builds runs on this machine, so none was withdrawn.")
     return {build: reason for build, reason in unusable.items() if registry.mark_broken(build, reason)}
 
 
+def _reason_not_to_use(build: Build) -> str | None:
+    """Return why a build cannot be used, or None. A busy machine can fail a check, so it is repeated once."""
+    for _ in range(2):
+        try:
+            require_as_registered(build)
+        except UnusableBuild as error:
+            reason = str(error)
+        else:
+            return None
+    return reason
+
+
 def version_of(build: Build) -> BuildVersion:
-    """Return the version that a build prints. Raises UnusableBuild."""
+    """Return the version that a build prints. Raises UnusableBuild or NotChecked."""
     printed = _probe(build)
     version = command.parse_version_line(printed)
     if version is None:
@@ -155,7 +179,7 @@ def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
 
 
 def _probe(build: Build) -> str:
-    """Run a build in the sandbox to print its version, and return its output. Raises UnusableBuild."""
+    """Run a build in the sandbox to print its version; return its output. Raises UnusableBuild or NotChecked."""
     printed: list[str] = []
     try:
         require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
@@ -170,8 +194,12 @@ def _probe(build: Build) -> str:
             )
             with process:
                 ended = process.wait(PROBE_SECONDS)
-    except (NotRunnable, SimulatorNotStarted) as error:
+    except (NotRunnable, NotExecutable) as error:
         raise UnusableBuild(str(error)) from error
+    except SimulatorNotStarted as error:
+        raise NotChecked(str(error)) from error
+    if ended is not None and ended.is_lost:
+        raise NotChecked(f"The launcher of {build.executable} died.")
     if ended is None:
         raise UnusableBuild(f"{build.executable} did not answer within {PROBE_SECONDS} s.")
     return "\n".join(printed)
@@ -180,7 +208,7 @@ def _probe(build: Build) -> str:
 def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = _ignore_progress) -> dict[str, Any]:
     """Check every bundled file and return the build's fields about them.
 
-    Raises UnusableBuild.
+    Raises UnusableBuild or NotChecked.
     """
     try:
         paths, unusable = bundle.scan(folder)
@@ -246,7 +274,7 @@ def _starts_actor(analysis: Analysis) -> bool:
 
 
 def _failure(build: Build, flat: FlatProfile) -> str | None:
-    """Run a bundled profile for a few iterations and return why it does not simulate, or None."""
+    """Run a bundled profile for a few iterations. Return why it does not simulate, or None; raises NotChecked."""
     with private_directory() as directory:
         runner.prepare(directory, f"{flat.text}iterations={PROFILE_ITERATIONS}\ntarget_error=0\n")
         arguments = command.arguments(threads=1, json_version=2, html=False)
@@ -256,8 +284,10 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
         try:
             with process:
                 ended = process.wait(PROFILE_SECONDS)
-        except SimulatorNotStarted as error:
+        except NotExecutable as error:
             return f"The build cannot be run: {error}"[:REASON_CHARACTERS]
+        except SimulatorNotStarted as error:
+            raise NotChecked(str(error)) from error
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)

@@ -109,11 +109,13 @@ def start_once(
 
 
 def require_working(build: Build) -> None:
-    """Raise BuildBroken unless the build prints its version, which does not depend on the job."""
+    """Raise BuildBroken unless the build prints its version, which does not depend on the job, or RunLost."""
     try:
         registration.version_of(build)
     except registration.UnusableBuild as error:
         raise BuildBroken(str(error)) from error
+    except registration.NotChecked as error:
+        raise RunLost(str(error)) from error
 
 
 def run_fields(run_id: int, ended: Ended) -> dict[str, Any]:

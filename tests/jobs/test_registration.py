@@ -20,6 +20,7 @@ from jobs.execution import attempt
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
 from jobs.profiles import bundle
+from jobs.simulator.process import LauncherLost, SimulatorProcess
 from tests.factories import BuildFactory, make_job
 from tests.jobs.bundles import FILES, write
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
@@ -63,6 +64,30 @@ def test_registering_a_commit_again_updates_its_build(tmp_path: Path) -> None:
     registerbuild(simc)
     registerbuild(simc, "--created-at", "2026-11-01T00:00:00")
     assert Build.objects.get().created_at.isoformat() == "2026-11-01T00:00:00+00:00"
+
+
+def test_registering_a_commit_again_keeps_what_is_not_given(tmp_path: Path) -> None:
+    """A repaired build does not become the newest one, and keeps its bundled files."""
+    simc = script(tmp_path / "simc", f"echo '{VERSION}'")
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "list.simc").write_text("actions=x\n")
+    given = ["--created-at", "2026-11-01", "--repo", "https://example.org/simc"]
+    registerbuild(simc, *given, "--profiles", str(tmp_path / "profiles"))
+    before = Build.objects.values().get()
+    registerbuild(simc)
+    assert before["includable"]
+    assert Build.objects.values().get() == before
+
+
+def test_a_failed_sandbox_is_not_blamed_on_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise LauncherLost("the launcher ended")
+
+    monkeypatch.setattr(SimulatorProcess, "start", fails)
+    with pytest.raises(CommandError, match="was not checked: the launcher ended") as refused:
+        registerbuild(script(tmp_path / "simc", f"echo '{VERSION}'"))
+    # 3 would let `deploy/build-simulationcraft` remove the build.
+    assert refused.value.returncode == 1
 
 
 @pytest.mark.parametrize("body", ["exit 1", "echo hello", "kill -9 $$"])

@@ -8,7 +8,6 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
-from django.utils import timezone
 
 from jobs.builds import registration, registry
 from jobs.models import Build
@@ -23,16 +22,18 @@ OTHER_STACK = (
 
 
 class Command(BaseCommand):
-    help = f"Probes a simulator executable and records it as a build that jobs can run on. {OTHER_STACK}"
+    help = (
+        "Probes a simulator executable and records it as a build that jobs can run on. A build that is registered "
+        f"again keeps the values of options that are left out. {OTHER_STACK}"
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("executable", type=Path)
         parser.add_argument("--branch", required=True, help="the git branch it was built from")
         parser.add_argument("--commit", required=True, help="the commit it was built from")
         parser.add_argument("--profiles", type=Path, help="the folder with its bundled files, which are checked")
-        parser.add_argument("--repo", default="", help="the repository it was built from, shown to callers")
+        parser.add_argument("--repo", help="the repository it was built from, shown to callers")
         parser.add_argument("--created-at", type=_aware_time, help="when it was built, ISO 8601 (default: now)")
-
         parser.add_argument("--restore", action="store_true", help="make a withdrawn build available again")
         parser.add_argument("--if-new", action="store_true", help="do nothing if the commit is already registered")
 
@@ -47,12 +48,14 @@ class Command(BaseCommand):
             git_branch=options["branch"],
             commit=options["commit"],
             repo=options["repo"],
-            created_at=options["created_at"] or timezone.now(),
+            created_at=options["created_at"],
         )
         try:
             build = registration.register(executable, origin, profiles=profiles, on_progress=self.show_progress)
         except registration.UnusableBuild as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
+        except registration.NotChecked as error:
+            raise CommandError(f"The build was not checked: {error}") from error
         if options["restore"]:
             registry.restore(Build.objects.filter(pk=build.pk))
         self.stdout.write(f"{build.pk} {build.simc_version} ({build}), {len(build.profiles)} bundled profiles")
