@@ -70,7 +70,9 @@ def _record_missing(job_id: int, ids: Sequence[int]) -> None:
 
 
 def files_without_job() -> Iterator[list[str]]:
-    """Yield for each folder the names of the files of jobs that do not exist. Raises OSError.
+    """Yield for each folder the names of the files of jobs that do not exist or were cleared. Raises OSError.
+
+    A restore can bring back files of jobs that retention had already cleared.
 
     One listing and one query for each folder. The query comes last, because a job is committed before it has files.
     """
@@ -80,12 +82,11 @@ def files_without_job() -> Iterator[list[str]]:
 
 
 def _without_job(folder: str) -> list[str]:
-    """Return the names of a folder's files that belong to no job. Files with other names are not ours."""
+    """Return the names of a folder's files that no job needs. Files with other names are not ours."""
     owners = {name: parse_id(name.partition("-")[0]) for name in default_storage.listdir(folder)[1]}
-    known = set(
-        Job.objects.filter(pk__in={owner for owner in owners.values() if owner}).values_list("pk", flat=True)
-    )
-    return [f"{folder}/{name}" for name, owner in owners.items() if owner and owner not in known]
+    uncleared = Job.objects.filter(cleared_at=None, pk__in={owner for owner in owners.values() if owner})
+    needing = set(uncleared.values_list("pk", flat=True))
+    return [f"{folder}/{name}" for name, owner in owners.items() if owner and owner not in needing]
 
 
 def remove_files(names: Sequence[str]) -> None:

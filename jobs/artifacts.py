@@ -221,19 +221,32 @@ def folder_of(job_id: int) -> str:
     return f"{digits[:5]}/{digits[5:8]}"
 
 
-def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> None:
-    """Remove all files of some jobs of one folder. Raises OSError, or TimeoutError at `until` (monotonic).
+def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> set[int]:
+    """Remove all files of some jobs of one folder. Return the jobs that have no files left.
 
     The storage lists the files, so this includes files without a row, from workers that were killed between saving
-    a file and committing its row.
+    a file and committing its row. A file that cannot be removed keeps only its own job. Raises OSError if the
+    storage does not respond, or TimeoutError at `until` (monotonic).
     """
-    owners = {str(job_id) for job_id in job_ids}
-    listed = default_storage.listdir(folder)[1]
-    names = iter([f"{folder}/{name}" for name in listed if name.partition("-")[0] in owners])
+    names = iter(_files_of(folder, job_ids))
+    failed = False
     while batch := list(islice(names, storages.MAX_REMOVED_AT_ONCE)):
         if time.monotonic() > until:
             raise TimeoutError("the removal of files took too long")
-        _storage().delete_many(batch)
+        try:
+            _storage().delete_many(batch)
+        except OSError as error:
+            failed = True
+            logger.warning("files of expired jobs were not removed: %s", error)
+    left = _files_of(folder, job_ids) if failed else []
+    return set(job_ids) - {int(name.rpartition("/")[2].partition("-")[0]) for name in left}
+
+
+def _files_of(folder: str, job_ids: Collection[int]) -> list[str]:
+    """Return the files of some jobs of one folder. Raises OSError."""
+    owners = {str(job_id) for job_id in job_ids}
+    listed = default_storage.listdir(folder)[1]
+    return [f"{folder}/{name}" for name in listed if name.partition("-")[0] in owners]
 
 
 def discard(artifacts: list[Artifact]) -> None:

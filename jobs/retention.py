@@ -10,7 +10,7 @@ idempotency key and its artifacts remain, so the API can distinguish expired art
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from itertools import chain, islice
 
@@ -111,46 +111,55 @@ def count_overdue() -> int:
 def clear_expired() -> int:
     """Clear expired jobs, oldest first, until none is left or the round is over. Return how many.
 
-    Files that the storage fails to remove are retried in the next round. Two rounds at once are safe. Raises
-    DatabaseError.
+    Jobs whose files the storage fails to remove are left to the next round; if they are many, the round ends. Two
+    rounds at once are safe. Raises DatabaseError.
     """
     until, cleared = time.monotonic() + ROUND_SECONDS, 0
-    while time.monotonic() < until:
-        done = clear_batch(until=until)
-        cleared += done
-        if done < CLEAR_BATCH:
+    left: set[int] = set()
+    while time.monotonic() < until and len(left) < CLEAR_BATCH:
+        batch = _batch(without=left)
+        done = clear_jobs(batch, until=until)
+        cleared += len(done)
+        left |= set(batch) - done
+        if len(batch) < CLEAR_BATCH:
             break
     return cleared
 
 
-def clear_batch(*, until: float) -> int:
-    """Clear a batch of expired jobs, folder by folder, until the monotonic time `until`. Return how many."""
+def _batch(*, without: Collection[int]) -> list[int]:
+    """Return a batch of overdue jobs."""
+    found = (jobs.exclude(pk__in=without).values_list("pk", flat=True)[:CLEAR_BATCH] for jobs in overdue())
+    return list(islice(chain.from_iterable(found), CLEAR_BATCH))
+
+
+def clear_jobs(job_ids: Iterable[int], *, until: float) -> set[int]:
+    """Clear ended jobs, folder by folder, until the monotonic time `until`. Return those that were cleared."""
     folders: dict[str, list[int]] = defaultdict(list)
-    found = chain.from_iterable(jobs.values_list("pk", flat=True)[:CLEAR_BATCH] for jobs in overdue())
-    for job_id in islice(found, CLEAR_BATCH):
+    for job_id in job_ids:
         folders[artifacts.folder_of(job_id)].append(job_id)
-    return sum(clear(folder, job_ids, until=until) for folder, job_ids in folders.items())
+    return set[int]().union(*(_clear_folder(folder, ids, until=until) for folder, ids in folders.items()))
 
 
-def clear(folder: str, job_ids: Collection[int], *, until: float) -> int:
-    """Clear ended jobs that share a folder, unless it takes longer than `until` (monotonic). Return how many.
+def _clear_folder(folder: str, job_ids: Collection[int], *, until: float) -> set[int]:
+    """Clear ended jobs that share a folder, unless it takes longer than `until` (monotonic). Return those cleared.
 
     Files are removed first. After a crash in between, the jobs are cleared again.
     """
     if time.monotonic() > until:
-        return 0
+        return set()
     try:
-        artifacts.remove_all(folder, job_ids, until=until)
+        without_files = artifacts.remove_all(folder, job_ids, until=until)
     except OSError as error:
         logger.warning("clearing %s expired jobs failed and will be retried: %s", len(job_ids), error)
-        return 0
+        return set()
     with transaction.atomic():
         uncleared = Job.objects.select_for_update(no_key=True, skip_locked=True).filter(cleared_at=None)
-        locked = list(uncleared.filter(pk__in=job_ids).values_list("pk", flat=True))
+        locked = list(uncleared.filter(pk__in=without_files).values_list("pk", flat=True))
         JobProfile.objects.filter(pk__in=locked).delete()
         JobDetails.objects.filter(pk__in=locked).delete()
         JobRanking.objects.filter(pk__in=locked).delete()
         with connection.cursor() as cursor:
             cursor.execute(DELETE_METADATA_ENTRIES, [locked])
         storage.subtract(locked)
-        return Job.objects.filter(pk__in=locked).update(cleared_at=Now())
+        Job.objects.filter(pk__in=locked).update(cleared_at=Now())
+    return set(locked)

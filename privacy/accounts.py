@@ -7,7 +7,6 @@ any two lines, and two processes can work at once. The ledger stays: `docs/expla
 import logging
 import secrets
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -25,7 +24,7 @@ from billing.models import Account
 from clients import audit, keys
 from clients.audit import SYSTEM, Action, Actor
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from jobs import artifacts, cancellation, retention
+from jobs import cancellation, retention
 from jobs.enums import ACTIVE
 from jobs.errors import JobAlreadyEnded
 from jobs.models import DailyUsage, Job, StoredBytes
@@ -215,21 +214,12 @@ def remove_jobs(account: Account, *, until: float) -> bool:
     while batch := dict(jobs.values_list("pk", "cleared_at")[:BATCH]):
         if time.monotonic() > until:
             return False
-        _clear([job_id for job_id, cleared_at in batch.items() if cleared_at is None], until=until)
+        retention.clear_jobs([job_id for job_id, cleared_at in batch.items() if cleared_at is None], until=until)
         removed, _ = Job.objects.filter(pk__in=batch, cleared_at__isnull=False).delete()
         if not removed:
-            # The storage does not respond.
+            # The storage does not remove their files.
             return False
     return True
-
-
-def _clear(job_ids: list[int], *, until: float) -> None:
-    """Remove the files of jobs, folder by folder."""
-    folders: dict[str, list[int]] = defaultdict(list)
-    for job_id in job_ids:
-        folders[artifacts.folder_of(job_id)].append(job_id)
-    for folder, ids in folders.items():
-        retention.clear(folder, ids, until=until)
 
 
 def remove_webhook_events(account: Account, *, until: float) -> bool:

@@ -67,9 +67,15 @@ class LocalStorage(FileSystemStorage):
                 folder.rmdir()
 
     def delete_many(self, names: Sequence[str]) -> None:
-        """Remove files; missing ones are ignored."""
+        """Remove files; missing ones are ignored. Raises OSError after all others if one is not removed."""
+        failed: OSError | None = None
         for name in names:
-            self.delete(name)
+            try:
+                self.delete(name)
+            except OSError as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
 
 def _write(files: Mapping[Path, IO[bytes]]) -> None:

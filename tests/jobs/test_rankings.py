@@ -95,5 +95,5 @@ def test_the_list_is_unavailable_after_retention_even_before_it_is_removed() -> 
 def test_a_cleared_job_has_no_list() -> None:
     job = make_running_job()
     assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=b"x"))
-    retention.clear("unused", [job.pk], until=float("inf"))
+    retention.clear_jobs([job.pk], until=float("inf"))
     assert not JobRanking.objects.exists()

@@ -194,9 +194,33 @@ def test_a_storage_outage_is_retried_later(
     assert files(artifact.job) == []
 
 
+def test_a_file_that_cannot_be_removed_keeps_only_its_own_job(artifact: Artifact) -> None:
+    stuck = artifact.storage_name
+    others = [make_running_job() for _ in range(3)]
+    for number, job in enumerate(others):
+        store(job)
+        end(job)
+        age(job, days=31 + number)
+    age(artifact.job, days=50)
+    keeper = cast(storages.ArtifactStorage, default_storage)
+    delete_many = keeper.delete_many
+
+    def all_but_one(names: list[str]) -> None:
+        delete_many([name for name in names if name != stuck])
+        if stuck in names:
+            raise OSError("AccessDenied")
+
+    with pytest.MonkeyPatch.context() as patch:
+        # The oldest job, which is in the first batch of each round.
+        patch.setattr(retention, "CLEAR_BATCH", 2)
+        patch.setattr(keeper, "delete_many", all_but_one)
+        assert retention.clear_expired() == 3
+    assert list(Job.objects.filter(cleared_at=None)) == [artifact.job]
+    assert retention.clear_expired() == 1
+
+
 def test_a_slow_storage_does_not_delay_a_round(artifact: Artifact) -> None:
-    folder = artifacts.folder_of(artifact.job_id)
-    assert retention.clear(folder, [artifact.job_id], until=time.monotonic()) == 0
+    assert retention.clear_jobs([artifact.job_id], until=time.monotonic()) == set()
     assert len(files(artifact.job)) == 1
     assert Job.objects.get().cleared_at is None
 
@@ -207,9 +231,10 @@ def test_a_round_removes_the_oldest_jobs_in_batches(db: None, monkeypatch: pytes
     for days, job in enumerate(jobs, start=31):
         end(job)
         age(job, days=days)
-    assert retention.clear_batch(until=time.monotonic() + 60) == 2
-    assert Job.objects.get(cleared_at=None) == jobs[0]
-    assert retention.clear_expired() == 1
+    youngest, middle, oldest = (job.pk for job in jobs)
+    assert retention._batch(without=()) == [oldest, middle]
+    assert retention._batch(without=[oldest]) == [middle, youngest]
+    assert retention.clear_expired() == 3
 
 
 def test_a_round_ends_within_its_time_limit(db: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`verifyartifacts`: artifacts without files, and files without jobs."""
 
 import io
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -116,7 +117,7 @@ def test_a_job_that_ends_during_the_check_is_skipped(artifact: Artifact, ends: C
 
 
 def test_missing_files_of_expired_jobs_do_not_count(artifact: Artifact) -> None:
-    default_storage.delete(artifact.storage_name)
+    artifacts.remove_all(artifacts.folder_of(artifact.job_id), [artifact.job_id], until=math.inf)
     Job.objects.update(cleared_at=timezone.now())
     run()
 
@@ -147,6 +148,14 @@ def test_files_without_a_job_are_removed(unknown: str, artifact: Artifact) -> No
     assert default_storage.exists("12345/678/notes.txt")
     assert default_storage.exists(artifact.storage_name)
     default_storage.delete("12345/678/notes.txt")
+
+
+def test_files_that_a_restore_brings_back_are_removed(artifact: Artifact) -> None:
+    """Retention had removed them before the backup of the database."""
+    Job.objects.filter(pk=artifact.job_id).update(cleared_at=timezone.now())
+    assert f"without a job: {artifact.storage_name}\n" in run_in_vain()
+    run("--remove-unknown")
+    assert not default_storage.exists(artifact.storage_name)
 
 
 @pytest.mark.django_db

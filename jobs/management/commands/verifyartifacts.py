@@ -11,8 +11,8 @@ from simservice.commands import BaseCommand
 class Command(BaseCommand):
     help = (
         "Compares artifacts with the files in the storage. Lists artifacts whose file is missing, and files "
-        "whose job does not exist; the exit status is 1 if there are any. Safe to interrupt, to repeat, and to run "
-        "while the service runs."
+        "whose job does not exist or has expired; the exit status is 1 if there are any. Safe to interrupt, to "
+        "repeat, and to run while the service runs."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
