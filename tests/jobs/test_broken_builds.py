@@ -18,8 +18,8 @@ from jobs.execution import attempt, simulation, stages
 from jobs.execution.multistage import Stage
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
-from jobs.queueing import claims
-from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from jobs.queueing import claims, sweep
+from jobs.simulator.process import LauncherLost, SimulatorNotStarted, SimulatorProcess
 from tests.admin_actions import act, choose
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -143,6 +143,25 @@ def test_a_machine_without_builds_leaves_their_branch_to_others(tmp_path: Path) 
     assert [claims.claim("w"), claims.claim("w")] == [on_another_branch, None]
 
 
+def test_machines_without_builds_use_up_no_attempts(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MAX_ATTEMPTS = 2
+    monkeypatch.setattr(claims.branches_without_builds, "seconds", 0.0)
+    is_gone(Path(stand_in(tmp_path, "new").executable))
+    job = make_job()
+    for _ in range(3):
+        attempt.execute(claim())
+    for expected in ("queued", "failed"):
+        lost = claim()
+        Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+        lost.refresh_from_db()
+        assert sweep.recover(lost)
+        job.refresh_from_db()
+        assert job.status == expected
+    assert (job.attempt, job.error_code) == (5, "execution_interrupted")
+
+
 def test_a_missing_readable_path_breaks_a_build(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     broken, older = stand_in(tmp_path, "new"), stand_in(tmp_path, "old", days_old=3)
@@ -220,6 +239,26 @@ def test_a_simulator_exiting_with_127_does_not_break_its_build(tmp_path: Path) -
     job = run()
     assert (job.status, job.error_code) == ("failed", "execution_failed")
     assert build_of(job) == build
+
+
+@pytest.mark.parametrize("failure", [LauncherLost, SimulatorNotStarted])
+def test_a_lost_check_does_not_break_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    """The simulator exits with 127, and the sandbox of the check that follows fails."""
+    build = stand_in(tmp_path, "new", f"{PRINTS_ITS_VERSION}\nsys.exit(127)")
+    start, starts = SimulatorProcess.start, iter(range(9))
+
+    def fails_at_the_second(self: SimulatorProcess) -> None:
+        if next(starts):
+            raise failure("the launcher ended")
+        start(self)
+
+    monkeypatch.setattr(SimulatorProcess, "start", fails_at_the_second)
+    monkeypatch.setattr(attempt, "LOST_PAUSE_SECONDS", 0.0)
+    assert run().status == "running", "the sweep retries the job"
+    build.refresh_from_db()
+    assert (build.withdrawn_at, build.broken_reason) == (None, "")
 
 
 def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
