@@ -182,6 +182,11 @@ class AccountAdmin(FreshFormMixin, LargeTableMixin, CreditsActions):
     readonly_fields = ["created_at", "credits", "related_lists"]
     inlines = [MembershipInline]
 
+    def get_fields(self, request: HttpRequest, obj: Account | None = None) -> Any:
+        """Return the fields of the form. A new account is never suspended."""
+        fields = super().get_fields(request, obj)
+        return fields if obj else [name for name in fields if name != "suspended_at"]
+
     @admin.display(description="related lists")
     def related_lists(self, account: Account) -> str:
         """Return links to the lists of objects of the account."""

@@ -12,6 +12,12 @@ from simservice.ids import new_token
 
 LIFETIME = timedelta(days=1)
 DELETED_AT_ONCE = 100
+# Rows that another transaction is deleting are skipped, so that no form waits for another one.
+DELETE_EXPIRED = """
+    DELETE FROM clients_sentform WHERE token = ANY (ARRAY(
+        SELECT token FROM clients_sentform WHERE sent_at < %s ORDER BY sent_at LIMIT %s FOR UPDATE SKIP LOCKED
+    ))
+"""
 
 
 def issue(user_id: int, purpose: str) -> str:
@@ -36,8 +42,7 @@ def use(token: str, user_id: int, purpose: str) -> None:
         cursor.execute("INSERT INTO clients_sentform (token) VALUES (%s) ON CONFLICT DO NOTHING", [stored])
         if not cursor.rowcount:
             raise FormAlreadySent
-    expired = SentForm.objects.filter(sent_at__lt=timezone.now() - 2 * LIFETIME).order_by("sent_at")
-    SentForm.objects.filter(pk__in=list(expired.values_list("pk", flat=True)[:DELETED_AT_ONCE])).delete()
+        cursor.execute(DELETE_EXPIRED, [timezone.now() - 2 * LIFETIME, DELETED_AT_ONCE])
 
 
 def _stored_part(token: str, user_id: int, purpose: str) -> str:

@@ -1,5 +1,6 @@
 """One-time tokens of forms."""
 
+import threading
 from contextlib import suppress
 
 import pytest
@@ -68,3 +69,17 @@ def test_concurrent_requests_use_a_token_once() -> None:
 
     at_once(4, send)
     assert processed == [1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_forms_do_not_wait_for_each_others_deletions() -> None:
+    SentForm.objects.create(token="old", sent_at=timezone.now() - 3 * form_tokens.LIFETIME)
+    with transaction.atomic():
+        form_tokens.use(form_tokens.issue(1, "key"), 1, "key")
+        other = threading.Thread(
+            target=at_once, args=(1, lambda: form_tokens.use(form_tokens.issue(2, "key"), 2, "key"))
+        )
+        other.start()
+        other.join(5)
+        assert not other.is_alive()
+    assert SentForm.objects.count() == 2
