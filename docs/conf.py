@@ -41,6 +41,6 @@ def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension of this file."""
     app.connect("source-read", add_navigation)
-    for language in ("mermaid", "simc"):
+    for language in ("caddy", "mermaid", "simc"):
         app.add_lexer(language, TextLexer)
     return {"parallel_read_safe": True}

@@ -15,6 +15,7 @@ from django.conf import settings
 from honcho.environ import parse_procfile
 
 from simservice.api.body_limit import MAX_BODY_BYTES
+from tests.docs.guide_runs import blocks_of
 
 ROOT = Path(settings.BASE_DIR)
 DEPLOY = ROOT / "deploy"
@@ -174,6 +175,22 @@ def test_the_how_to_names_existing_services_and_volumes() -> None:
     assert set(re.findall(r"simservice_(\w+):/", text)) <= set(COMPOSE["volumes"])
 
 
+def test_rotations_use_the_names_in_compose() -> None:
+    text = (ROOT / "docs" / "how-to" / "rotate-secrets.md").read_text()
+    assert set(re.findall(r"\^([A-Z_]+)=", text)) == {"POSTGRES_PASSWORD", "STORAGE_PASSWORD"}
+    environment = COMPOSE["services"]["postgres"]["environment"]
+    assert f"ALTER ROLE {environment['POSTGRES_USER']} PASSWORD '$password'" in text
+    assert f"psql --username {environment['POSTGRES_USER']}\n" in text
+
+
+@pytest.mark.parametrize("page", ["deploy-with-compose", "rotate-secrets"])
+def test_doctor_runs_when_sim_does_not_start(page: str) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
+    commands = re.findall(r"^docker compose .*manage\.py doctor$", text, re.MULTILINE)
+    assert commands
+    assert all(" run --rm sim " in command for command in commands)
+
+
 @pytest.mark.parametrize("page", ["deploy-with-compose", "deploy-on-kubernetes"])
 def test_each_how_to_creates_the_first_operator(page: str) -> None:
     text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
@@ -201,14 +218,24 @@ def test_images_have_a_version() -> None:
     assert all(re.fullmatch(r"[\w/.-]+:[0-9][\w.-]*", image) for image in images), images
 
 
-def test_the_configuration_of_caddy_is_valid(tmp_path: Path) -> None:
+def caddyfile_of_the_how_to() -> str:
+    """Return the Caddyfile for a machine with systemd."""
+    text = (ROOT / "docs" / "how-to" / "deploy-with-systemd.md").read_text()
+    return next(block.text for block in blocks_of(text) if block.file == "Caddyfile")
+
+
+@pytest.mark.parametrize("source", ["compose", "systemd"])
+def test_the_configuration_of_caddy_is_valid(source: str, tmp_path: Path) -> None:
+    text = caddyfile_of_the_how_to() if source == "systemd" else (DEPLOY / "Caddyfile").read_text()
+    file = tmp_path / "Caddyfile"
+    file.write_text(text)
     values = {"DOMAIN": "sim.example.org", "ACME_EMAIL": "a@example.org", "HOME": str(tmp_path)}
-    command = [str(CADDY), "validate", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile"]
+    command = [str(CADDY), "validate", "--config", str(file), "--adapter", "caddyfile"]
     done = subprocess.run(command, env=os.environ | values, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert '"level":"warn"' not in done.stderr
-    formatted = subprocess.run([CADDY, "fmt", DEPLOY / "Caddyfile"], capture_output=True, text=True, check=False)
-    assert formatted.stdout == (DEPLOY / "Caddyfile").read_text()
+    formatted = subprocess.run([CADDY, "fmt", file], capture_output=True, text=True, check=False)
+    assert formatted.stdout == text
 
 
 def test_the_proxy_finds_replaced_containers_within_seconds() -> None:
@@ -231,6 +258,7 @@ def test_proxies_accept_the_largest_body_and_little_more() -> None:
     public = next(each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == ("Ingress", "web"))
     limit = public["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
     assert limit == f"{size('max_size') >> 20}m"
+    assert f"max_size {size('max_size') >> 20}MiB\n" in caddyfile_of_the_how_to()
 
 
 def test_400_slow_clients_fit_into_the_memory_of_the_proxy() -> None:
@@ -246,6 +274,19 @@ def test_units_are_valid(unit: Path, tmp_path: Path) -> None:
         # systemd before 254 ignores it.
         (tmp_path / each.name).write_text(text.replace("DelegateSubgroup=worker\n", ""))
     check("systemd-analyze", "verify", "--man=no", tmp_path / unit.name)
+
+
+def test_each_unit_can_have_settings_of_its_own() -> None:
+    files = {unit.name: re.findall(r"^EnvironmentFile=(\S+)$", unit.read_text(), re.MULTILINE) for unit in UNITS}
+    assert {name: values for name, values in files.items() if values} == {
+        f"{unit}.service": ["/etc/simservice/env", f"-/etc/simservice/{name}.env"]
+        for unit, name in (
+            ("simservice@", "%i"),
+            ("simservice-sim", "sim"),
+            ("simservice-migrate", "migrate"),
+            ("simservice-builds", "builds"),
+        )
+    }
 
 
 def test_units_start_every_process() -> None:
@@ -265,19 +306,32 @@ def test_the_unit_of_sim_leaves_proc_to_the_sandbox() -> None:
     assert set(re.findall(r"^(\w+)=", text, re.MULTILINE)) & FORBIDDEN == set()
 
 
-def test_manage_has_the_same_restrictions_as_the_unit(tmp_path: Path) -> None:
-    """In place of systemd, a script shows the unit, and another prints its arguments."""
+def arguments_of_manage(folder: Path, *arguments: str) -> list[str]:
+    """Run `deploy/manage`. In place of systemd, a script shows the unit, and another prints its arguments."""
     unit = DEPLOY / "systemd" / "simservice-sim.service"
     for name, line in (("systemctl", f"cat {unit}"), ("systemd-run", "printf '%s\\n' \"$@\"")):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / name).chmod(0o755)
-    command = [str(DEPLOY / "manage"), "grantcredits", "a b"]
-    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
+    command = [str(DEPLOY / "manage"), *arguments]
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_manage_has_the_same_restrictions_as_the_unit(tmp_path: Path) -> None:
+    lines = arguments_of_manage(tmp_path, "grantcredits", "a b")
     given = set(re.findall(r"^--property=(\w+)=", "\n".join(lines), re.MULTILINE))
     assert given >= {"User", "EnvironmentFile", "Environment", "NoNewPrivileges", "Delegate", "DelegateSubgroup"}
     assert not given & {"ExecStart", "Restart", "WantedBy", "Description"}
     assert lines[-2:] == ["grantcredits", "a b"]
+
+
+@pytest.mark.parametrize(
+    ("command", "names"), [("migrate", ["env", "sim.env", "migrate.env"]), ("doctor", ["env", "sim.env"])]
+)
+def test_manage_reads_the_settings_of_the_command(command: str, names: list[str], tmp_path: Path) -> None:
+    lines = arguments_of_manage(tmp_path, command)
+    found = [line.rpartition("/")[2] for line in lines if line.startswith("--property=EnvironmentFile=")]
+    assert found == names
 
 
 def test_a_process_keeps_its_version_when_the_link_moves(tmp_path: Path) -> None:
@@ -311,6 +365,16 @@ def test_every_process_has_a_pod_and_is_confined() -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert security["readOnlyRootFilesystem"] is True
         assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_every_claim_of_a_pod_is_in_a_manifest() -> None:
+    claims = {
+        each["metadata"]["name"]: each["spec"] for each in MANIFESTS if each["kind"] == "PersistentVolumeClaim"
+    }
+    volumes = [volume for pod in pods() for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
+    assert {volume["persistentVolumeClaim"]["claimName"] for volume in volumes} == set(claims)
+    # Pods on all nodes read the builds.
+    assert claims["simulationcraft"]["accessModes"] == ["ReadWriteMany"]
 
 
 def test_settings_in_manifests_exist() -> None:
