@@ -43,7 +43,9 @@ urlpatterns = [
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Respond to a request that Django rejects as malformed or too large."""
-    return render_error(request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed())
+    return render_error(
+        request, RequestTooLarge() if isinstance(exception, RequestDataTooBig) else malformed(exception)
+    )
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001

@@ -123,7 +123,9 @@ def _described_errors() -> Iterator[None]:
     except TimeoutError:
         raise
     except ssl.SSLError as error:
-        raise RequestFailed(Problem.TLS, f"TLS failed: {_reason_of(error)}.") from None
+        # The label of the problem already says that TLS failed.
+        reason = _reason_of(error)
+        raise RequestFailed(Problem.TLS, f"{reason[:1].upper()}{reason[1:]}.") from None
     except OSError as error:
         raise RequestFailed(Problem.CONNECTION, f"The connection broke: {_reason_of(error)}.") from None
     except HTTPException as error:
@@ -344,6 +346,5 @@ class _Buffer(io.BufferedReader):
 
 def _reason_of(error: OSError) -> str:
     """Return the reason of an error in a few words."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return str(error.verify_message)
-    return str(error.strerror or error.__class__.__name__).rstrip(".")
+    verified = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else ""
+    return str(verified or error.strerror or error.__class__.__name__).rstrip(".")

@@ -45,7 +45,7 @@ def card(request: HttpRequest, token: str) -> HttpResponse:
         response: HttpResponse = HttpResponseNotModified()
     else:
         try:
-            response = HttpResponse(_picture(content, request), content_type="image/png")
+            response = HttpResponse(_picture(content), content_type="image/png")
         except TooManyPictures:
             return HttpResponse(BUSY, status=503, content_type="text/plain", headers={"Retry-After": "2"})
     for name, value in {**HEADERS, "ETag": tag, "Cache-Control": _caching(job)}.items():
@@ -66,10 +66,8 @@ def _caching(job: Job) -> str:
     return f"public, max-age={max(0, min(left, MAX_AGE_SECONDS))}"
 
 
-def _picture(content: Card, request: HttpRequest) -> bytes:
-    """Return the picture as PNG, empty for HEAD. Raises TooManyPictures."""
-    if request.method == "HEAD":
-        return b""
+def _picture(content: Card) -> bytes:
+    """Return the picture as PNG. Raises TooManyPictures."""
     with _one_at_a_time():
         # Imported late because it needs 5 MB, which a process without pictures can save.
         from dashboard.card.drawing import draw

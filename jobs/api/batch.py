@@ -19,6 +19,7 @@ from jobs.api.submission import (
     Submitted,
     accepted_body,
     idempotency_key,
+    refusal_of,
     refused,
 )
 from jobs.api.submission_request import EXAMPLE_SMALL_REQUEST, SubmissionFields, from_json
@@ -27,6 +28,7 @@ from jobs.submission.batch import MAX_JOBS, Batch
 from jobs.submission.request import Submission
 from simservice.api import errors
 from simservice.api.errors import ApiError
+from simservice.api.examples import example_of
 from simservice.api.fields import StrictListField, StrictSerializer, validated
 from simservice.api.operations import Body, Operation, ResponseSpec, documented
 from simservice.api.parsers import StrictJSONParser
@@ -66,12 +68,7 @@ EXAMPLE_RESULT: BatchResult = {
         {"job": EXAMPLE_SUBMITTED, "refusal": None},
         {
             "job": None,
-            "refusal": {
-                "status": 429,
-                "error": "The account has too many unfinished jobs.",
-                "code": "max_active_jobs_exceeded",
-                "meta": {"activeJobs": 20, "limit": 20},
-            },
+            "refusal": refusal_of(example_of(errors.MaxActiveJobsExceeded)),
         },
     ]
 }

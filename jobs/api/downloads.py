@@ -31,6 +31,16 @@ SAFE_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "private, max-age=3600",
 }
+MEDIA_TYPES = ["text/csv", "text/html", "text/plain", "application/json"]
+CONTENT_HEADERS = [
+    Header(name="ETag", shape=str, description="Identifies the content."),
+    Header(
+        name="Content-Disposition",
+        shape=str,
+        description="Contains the `name` of the artifact. Browsers display HTML reports and download all other "
+        "files.",
+    ),
+]
 DOWNLOAD_ARTIFACT = Operation(
     id="downloadArtifact",
     tag="Public",
@@ -43,18 +53,19 @@ DOWNLOAD_ARTIFACT = Operation(
             description="The content of the artifact.",
             shape=Any,
             example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
-            media_types=["text/csv", "text/html", "text/plain", "application/json"],
+            media_types=MEDIA_TYPES,
+            headers=CONTENT_HEADERS,
+        ),
+        206: ResponseSpec(
+            description="The requested range.",
+            shape=Any,
+            example="dps_mean,dps_min",
+            media_types=MEDIA_TYPES,
             headers=[
-                Header(name="ETag", shape=str, description="Identifies the content."),
-                Header(
-                    name="Content-Disposition",
-                    shape=str,
-                    description="Contains the `name` of the artifact. Browsers display HTML reports and download "
-                    "all other files.",
-                ),
+                *CONTENT_HEADERS,
+                Header(name="Content-Range", shape=str, description="The range, and the size of the content."),
             ],
         ),
-        206: ResponseSpec(description="The requested range."),
         304: ResponseSpec(description="The content has not changed."),
         416: ResponseSpec(description="The requested range starts after the end of the content."),
     },

@@ -136,10 +136,12 @@ def _metadata(query: Mapping[str, str]) -> dict[str, str]:
 
 def _moment(text: str) -> datetime:
     """Return the time in the format of RFC 3339."""
+    message = "Must be a time with a UTC offset, such as 2026-11-20T08:00:00Z."
     try:
         if MOMENT.fullmatch(text):
             return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
+    except OverflowError:
+        message = "Must be in the years 1 to 9999 in UTC."
+    except ValueError:
         pass
-    message = "Must be a time with a UTC offset, such as 2026-11-20T08:00:00Z."
     raise ValidationFailed([{"path": "createdAfter", "message": message}])

@@ -118,7 +118,9 @@ class JobStatus(TypedDict):
         list[LogEntry] | None, Rule(maxItems=200), "Null unless requested with `include` and the job is running"
     ]
     startedAt: Time | None
-    updatedAt: Time
+    updatedAt: Annotated[
+        Time, "When the status last changed or cancellation was last requested. Progress does not change it"
+    ]
     retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
     preview: NotRequired[
         Annotated[

@@ -37,7 +37,7 @@ from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
 from simservice.api import errors
-from simservice.api.errors import ValidationFailed
+from simservice.api.errors import ApiError, ValidationFailed
 from simservice.api.exception_handler import add_docs_url, as_api_error
 from simservice.api.operations import Body, Header, Operation, Parameter, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser, is_plain_text
@@ -235,8 +235,13 @@ def refused(error: Exception, request: Request) -> RefusedSubmission:
     """Return what a response says of the error of a submission."""
     named = as_api_error(error)
     add_docs_url(request, named)
-    meta = None if named.meta is None else dict(named.meta)
-    return {"status": named.status, "error": named.message, "code": named.code, "meta": meta}
+    return refusal_of(named)
+
+
+def refusal_of(error: ApiError) -> RefusedSubmission:
+    """Return what a response says of an HTTP error."""
+    meta = None if error.meta is None else dict(error.meta)
+    return {"status": error.status, "error": error.message, "code": error.code, "meta": meta}
 
 
 def submitted(accepted: Accepted, links: LinkBuilder) -> Submitted:

@@ -144,7 +144,6 @@ class WebhookFields(StrictSerializer):
         min_length=1,
         max_length=MAX_EVENTS,
         required=False,
-        error_messages={"min_length": "This list may not be empty."},
     )
 
 

@@ -145,7 +145,11 @@ class ProfileTooLarge(ApiError):
 
 class UnsupportedMediaType(ApiError):
     status, code = 415, "unsupported_media_type"
-    message = "Send Content-Type: application/json, or text/plain for a bare profile."
+    message = "Send Content-Type: application/json."
+
+
+class CompressedBody(UnsupportedMediaType):
+    message = "Compressed bodies are not supported. Send the body without Content-Encoding."
 
 
 class Unprocessable(ApiError):

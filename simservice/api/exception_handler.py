@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import singledispatch
 from typing import Any
 
-from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.core.exceptions import BadRequest, DisallowedHost, SuspiciousOperation
 from django.http import Http404, UnreadablePostError
 from rest_framework import exceptions
 from rest_framework.request import Request
@@ -37,6 +37,7 @@ FRAMEWORK_ERRORS: dict[type[Exception], type[ApiError]] = {
 }
 # What Django raises for malformed or truncated requests.
 MALFORMED = (BadRequest, SuspiciousOperation, UnreadablePostError)
+HOST_NOT_ALLOWED = "The request's host name is not in ALLOWED_HOSTS, a setting of the service."
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
@@ -44,6 +45,9 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     request: Request = context["request"]
     set_rollback()
     error = as_api_error(exc)
+    if isinstance(exc, exceptions.UnsupportedMediaType):
+        accepted = ", or ".join(parser.accepts for parser in context["view"].parser_classes)
+        error.message = f"Send Content-Type: {accepted}."
     if error.status == InternalError.status:
         logger.error("request %s failed", request.META["REQUEST_ID"], exc_info=exc)
     if isinstance(exc, DATABASE_UNAVAILABLE):
@@ -61,15 +65,19 @@ def as_api_error(exc: Exception) -> ApiError:
     if isinstance(exc, ApiError):
         return exc
     if isinstance(exc, MALFORMED):
-        return malformed()
+        return malformed(exc)
     if isinstance(exc, DATABASE_UNAVAILABLE):
         return DatabaseUnavailable()
     return FRAMEWORK_ERRORS.get(type(exc), InternalError)()
 
 
-def malformed() -> ValidationFailed:
+def malformed(exc: Exception) -> ValidationFailed:
     """Return the error of a request that is broken as a whole rather than at one place."""
-    return ValidationFailed([{"path": "", "message": "The request is malformed."}])
+    message = HOST_NOT_ALLOWED if isinstance(exc, DisallowedHost) else "The request is malformed."
+    error = ValidationFailed([{"path": "", "message": message}])
+    # Pages show no issues.
+    error.message = message
+    return error
 
 
 def add_docs_url(request: Request, error: ApiError) -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from rest_framework import serializers
+from rest_framework.fields import empty
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
 from simservice.api.errors import ValidationFailed
@@ -16,6 +17,12 @@ MAX_ISSUE_TEXT = 200
 
 class StrictSerializer(serializers.Serializer[Any]):
     """An object that rejects unknown fields. Reports them together with all other errors."""
+
+    default_error_messages = {"invalid": "Must be an object."}
+
+    def run_validation(self, data: Any = empty) -> Any:
+        # The framework has a message of its own for null.
+        return self.to_internal_value(None) if data is None else super().run_validation(data)
 
     def to_internal_value(self, data: Any) -> Any:
         unknown = (key for key in data if key not in self.fields) if isinstance(data, Mapping) else ()
@@ -88,7 +95,12 @@ def _reject_surrogates(text: str) -> None:
 class StrictListField(serializers.ListField):
     """A JSON list. Its length is checked before its items."""
 
+    default_error_messages = {"not_a_list": "Must be a list."}
+
     def to_internal_value(self, data: Any) -> list[Any]:
+        if isinstance(data, list) and self.min_length is not None and len(data) < self.min_length:
+            noun = "entry" if self.min_length == 1 else "entries"
+            raise serializers.ValidationError(f"Must have at least {self.min_length} {noun}.")
         if isinstance(data, list) and self.max_length is not None and len(data) > self.max_length:
             raise serializers.ValidationError(f"Must have at most {self.max_length} entries.")
         return super().to_internal_value(data)

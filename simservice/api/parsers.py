@@ -1,6 +1,7 @@
 """Parsers of request bodies: strict JSON and plain text, both limited in size."""
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
@@ -8,6 +9,7 @@ from rest_framework.parsers import BaseParser
 
 from simservice.api.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 from simservice.api.errors import (
+    CompressedBody,
     InvalidJson,
     ProfileTooLarge,
     RequestTooLarge,
@@ -28,6 +30,8 @@ MAX_WIDE_BYTES = 8 << 20
 class BoundedParser(BaseParser):
     """Parser of UTF-8 bodies of at most `limit` bytes."""
 
+    # How an error names the media type.
+    accepts: str
     limit: int
     over_limit: str
 
@@ -35,10 +39,12 @@ class BoundedParser(BaseParser):
         self,
         stream: IO[bytes],
         media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
+        parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the parsed body. Raises RequestTooLarge, UnsupportedMediaType or an error of `read`."""
         _reject_other_charsets(media_type or "")
+        if parser_context:
+            _reject_compression(parser_context["request"].headers.get("Content-Encoding", ""))
         body = stream.read(self.limit + 1)
         if len(body) > self.limit:
             raise RequestTooLarge(message=self.over_limit)
@@ -52,7 +58,7 @@ class BoundedParser(BaseParser):
 class StrictJSONParser(BoundedParser):
     """Parser of JSON that rejects NaN, repeated keys and deep nesting."""
 
-    media_type = "application/json"
+    media_type = accepts = "application/json"
     limit = MAX_JSON_BYTES
     over_limit = "The request body is larger than 13 MB, the limit for JSON."
 
@@ -65,6 +71,7 @@ class PlainTextParser(BoundedParser):
     """Parser of plain text, which it does not change."""
 
     media_type = "text/plain"
+    accepts = "text/plain for a bare profile"
     limit = MAX_TEXT_BYTES
     over_limit = "The request body is larger than 2 MB and 64 KiB, the limit for plain text."
 
@@ -96,11 +103,19 @@ def _reject_other_charsets(media_type: str) -> None:
             raise UnsupportedMediaType(message="The body's charset must be UTF-8.")
 
 
+def _reject_compression(encoding: str) -> None:
+    """Raise CompressedBody if the body's Content-Encoding is not empty or `identity`."""
+    if encoding.strip().lower() not in ("", "identity"):
+        raise CompressedBody
+
+
 def parse_json(body: bytes) -> Any:
     """Return the value of strict JSON. Raises InvalidJson or ProfileTooLarge.
 
     Takes at most 100 MB of memory for a body of `MAX_JSON_BYTES`.
     """
+    if body.startswith(BOM_UTF8):
+        raise InvalidJson(message="The body must not begin with a byte order mark.")
     _reject_expensive(body)
     try:
         return json.loads(

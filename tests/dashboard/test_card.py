@@ -264,11 +264,11 @@ def test_a_failed_drawing_lets_the_next_one_begin(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.django_db
-def test_a_head_request_draws_nothing() -> None:
+def test_a_head_request_gets_the_length_of_the_picture() -> None:
     job = make_completed_job()
-    with view._drawing:
-        response = HttpClient().head(f"/share/{job.share_token}/card.png")
-    assert (response.status_code, response.headers["Content-Type"]) == (200, "image/png")
+    response = HttpClient().head(f"/share/{job.share_token}/card.png")
+    assert (response.status_code, response.headers["Content-Type"], response.content) == (200, "image/png", b"")
+    assert response.headers["Content-Length"] == str(len(get(job).content))
 
 
 @pytest.mark.django_db

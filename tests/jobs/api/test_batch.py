@@ -1,6 +1,7 @@
 """`POST jobs/batch`: several submissions in one request (docs/reference/contract.md#batches)."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ from billing import ledger
 from billing.models import Hold
 from clients import rate_limits
 from clients.models import ApiKey
+from jobs.api.batch import EXAMPLE_RESULT
 from jobs.models import IdempotencyKey, Job
 from jobs.submission import accept
 from jobs.submission.batch import MAX_JOBS
 from tests.concurrency import at_once
 from tests.conftest import Api
-from tests.factories import PROFILE, make_account, make_key
+from tests.factories import PROFILE, make_account, make_job, make_key
 from tests.jobs.api.bodies import BODY, body_with, only_in
 from tests.jobs.api.response_checks import checked
 
@@ -87,15 +89,38 @@ def test_a_refusal_is_the_error_of_a_single_submission(api: Api, entry: Any) -> 
     ],
 )
 def test_a_request_that_is_no_batch_is_refused_as_a_whole(api: Api, body: Any, path: str) -> None:
-    response = api.post("jobs/batch", body if isinstance(body, dict) else f"{body}".replace("'", '"'))
+    response = api.post("jobs/batch", json.dumps(body))
     assert (response.status_code, Job.objects.count()) == (400, 0)
-    if isinstance(body, dict):
-        assert response.json()["meta"]["issues"][0]["path"] == path
+    assert response.json()["meta"]["issues"][0]["path"] == path
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"jobs": []}, "Must have at least 1 entry."),
+        ({"jobs": {}}, "Must be a list."),
+        (None, "Must be an object."),
+    ],
+)
+def test_the_problem_with_a_batch_is_named(api: Api, body: Any, message: str) -> None:
+    (issue,) = api.post("jobs/batch", json.dumps(body)).json()["meta"]["issues"]
+    assert issue["message"] == message
+
+
+def test_the_example_of_a_refusal_is_a_real_one(api: Api, key: tuple[ApiKey, str]) -> None:
+    plan = key[0].client.account.plan
+    plan.max_active_jobs = 200
+    plan.save(update_fields=["max_active_jobs"])
+    for number in range(200):
+        make_job(key[0].client, id=10**17 + number)
+    (entry,) = post(api, BODY).json()["jobs"]
+    assert EXAMPLE_RESULT["jobs"][1] == entry
 
 
 def test_other_forms_are_refused(api: Api) -> None:
     assert api.post("jobs/batch?channel=latest", {"jobs": [BODY]}).status_code == 400
-    assert api.post("jobs/batch", "mage", content_type="text/plain").status_code == 415
+    response = api.post("jobs/batch", "mage", content_type="text/plain")
+    assert (response.status_code, response.json()["error"]) == (415, "Send Content-Type: application/json.")
     assert api.get("jobs/batch").status_code == 405
     assert not Job.objects.exists()
 

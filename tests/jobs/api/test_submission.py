@@ -1,5 +1,7 @@
 """`POST jobs` with a JSON body (docs/reference/contract.md#submit-a-job)."""
 
+import codecs
+import gzip
 import json
 import time
 from typing import Any
@@ -252,6 +254,47 @@ def test_profiles_are_limited_in_bytes_of_utf8(api: Api, size: int, status: int)
 def test_other_media_types_are_rejected(api: Api, content_type: str) -> None:
     response = api.http.post("/v1/sim/jobs", b"x", content_type=content_type)
     assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
+
+
+def test_the_error_names_the_media_types_of_the_endpoint(api: Api) -> None:
+    response = api.http.post("/v1/sim/jobs", b"x", content_type="text/csv")
+    message = "Send Content-Type: application/json, or text/plain for a bare profile."
+    assert response.json()["error"] == message
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+def test_compressed_bodies_are_rejected(api: Api, content_type: str) -> None:
+    body = gzip.compress(json.dumps(BODY).encode())
+    response = api.post("jobs", body, content_type=content_type, headers={"content-encoding": "gzip"})
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
+    message = "Compressed bodies are not supported. Send the body without Content-Encoding."
+    assert response.json()["error"] == message
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_an_uncompressed_body_may_say_so(api: Api, encoding: str) -> None:
+    assert api.post("jobs", BODY, headers={"content-encoding": encoding}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (None, ""),
+        ([], ""),
+        ("text", ""),
+        (body_with("runtime", None), "runtime"),
+        (body_with("build", []), "build"),
+    ],
+)
+def test_what_must_be_an_object_is_named(api: Api, body: Any, path: str) -> None:
+    response = api.post("jobs", json.dumps(body))
+    assert response.json()["meta"]["issues"] == [{"path": path, "message": "Must be an object."}]
+
+
+def test_a_byte_order_mark_is_rejected(api: Api) -> None:
+    response = api.post("jobs", codecs.BOM_UTF8 + json.dumps(BODY).encode())
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_json")
+    assert response.json()["error"] == "The body must not begin with a byte order mark."
 
 
 def test_webhook_events_need_a_configured_webhook(api: Api) -> None:

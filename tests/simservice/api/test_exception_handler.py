@@ -1,7 +1,8 @@
-"""Responses of the API while the database is unavailable."""
+"""Responses of the API to a host that is not allowed, and while the database is unavailable."""
 
 import pytest
 from django.db import connection
+from django.test import Client as HttpClient
 
 from clients.models import ApiKey
 from localstack.redis_server import free_port
@@ -29,6 +30,14 @@ def test_the_api_is_unavailable_without_a_database(api: Api, method: str) -> Non
         "queue_unavailable",
         {"reason": "database_unavailable", "queueHealth": "unavailable"},
     )
+
+
+@pytest.mark.parametrize("path", ["/v1/sim/jobs", "/docs"])
+def test_a_host_that_is_not_allowed_is_named_as_the_problem(path: str) -> None:
+    response = HttpClient().get(path, headers={"host": "elsewhere.example"})
+    assert response.status_code == 400
+    assert "not in ALLOWED_HOSTS" in response.content.decode()
+    assert "elsewhere" not in response.content.decode()
 
 
 @pytest.mark.django_db(transaction=True)

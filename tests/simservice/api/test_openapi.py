@@ -106,6 +106,25 @@ def test_examples_of_documented_errors_link_to_the_docs(error: Any) -> None:
     assert not error.documented or envelope["meta"]["docsUrl"].endswith(f"/docs#{error.code}")
 
 
+def test_a_partial_artifact_has_a_body() -> None:
+    responses = document()["paths"]["/artifacts/{token}"]["get"]["responses"]
+    assert responses["206"]["content"].keys() == responses["200"]["content"].keys()
+    assert "Content-Range" in responses["206"]["headers"]
+
+
+def test_the_update_time_of_a_job_is_described() -> None:
+    described = document()["components"]["schemas"]["JobStatus"]["properties"]["updatedAt"]
+    assert "Progress does not change it" in described["description"]
+
+
+@pytest.mark.parametrize("page", ["api.md", "contract.md"])
+def test_the_tables_of_errors_name_every_rate_limit(page: str) -> None:
+    text = (settings.BASE_DIR / "docs/reference" / page).read_text()
+    (row,) = (line for line in text.splitlines() if line.startswith("| 429 | `rate_limit_exceeded`"))
+    for limit in ("submissions", "bytes", "checks", "checked_bytes", "reads", "storage", "public"):
+        assert f"`{limit}`" in row.replace("[", "").replace("]", "")
+
+
 def test_links_name_existing_operations_and_parameters() -> None:
     parameters = {
         operation["operationId"]: {p["name"] for p in operation.get("parameters", [])} for operation in operations()

@@ -166,7 +166,7 @@ class TooManyVariants(ApiError):
 
 
 class UnsupportedMediaType(ApiError):
-    """Send Content-Type: application/json, or text/plain for a bare profile."""
+    """Send Content-Type: application/json."""
 
     code = "unsupported_media_type"
 

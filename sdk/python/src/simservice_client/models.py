@@ -567,6 +567,7 @@ class JobStatus(Model):
     """Null unless requested with `include` and the job is running."""
     started_at: datetime | None = key("startedAt")
     updated_at: datetime = key("updatedAt")
+    """When the status last changed or cancellation was last requested. Progress does not change it."""
     retried: bool
     """Whether the job was started again after a lost attempt."""
     preview: Preview | None = None

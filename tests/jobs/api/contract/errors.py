@@ -61,7 +61,10 @@ METAS: dict[str, Schema] = {
     "build_pin_unavailable": an_object(reason("build_pin_unavailable") | PIN),
     "result_unavailable": an_object(reason("result_unavailable") | {"status": TERMINAL}),
     "rate_limit_exceeded": an_object(
-        {"scope": one_of("developer", "address"), "limit": one_of("submissions", "bytes", "reads", "public")}
+        {
+            "scope": one_of("developer", "address"),
+            "limit": one_of("submissions", "bytes", "checks", "checked_bytes", "reads", "public"),
+        }
     ),
     "max_active_jobs_exceeded": an_object({"reason": TEXT, "maxActiveJobs": COUNT, "activeJobs": COUNT}),
     "queue_unavailable": an_object({"reason": TEXT, "queueHealth": TEXT}),
