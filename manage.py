@@ -14,10 +14,9 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
     # Collect garbage rarely: imported modules never become garbage, and scanning them takes a tenth of the start.
     gc.set_threshold(50_000, 20, 20)
-    from django.core.management import execute_from_command_line
+    from simservice.commands import execute
 
-    execute_from_command_line(sys.argv)
-    return 0
+    return execute(sys.argv)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,16 @@
 
 import errno
 import logging
+import os
 import ssl
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
 from traceback import walk_tb
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+from django.conf import settings
 
 logger = logging.getLogger(__name__)
 
@@ -17,6 +21,7 @@ REPEAT_SECONDS = 60.0
 MAX_CLOCK_SECONDS = 2.0
 SYNCHRONIZE = "Synchronize the clocks of all machines, for example with chrony."
 FULL = (errno.ENOSPC, errno.EDQUOT)
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.ENOTDIR)
 # Codes of PostgreSQL's errors
 DISK_FULL = "53100"
 UNDEFINED = ("42P01", "42703", "42883")
@@ -106,7 +111,19 @@ def _disk(error: OSError) -> Cause | None:
         return Cause("A disk of this machine is full.", "Free space on the disks of DATA_DIR and TMPDIR.")
     if error.errno == errno.EROFS:
         return Cause("A disk of this machine is read-only.", "Make DATA_DIR and TMPDIR writable.")
+    if error.errno in FORBIDDEN and _is_in_data_dir(error.filename):
+        return Cause(
+            "%s cannot be used (%s).",
+            "DATA_DIR must be a folder that the user of this process may read and write.",
+            (str(error.filename), str(error.strerror)),
+        )
     return None
+
+
+def _is_in_data_dir(path: object) -> bool:
+    """Return whether a path is that of DATA_DIR or below it; no path is before the settings are read."""
+    is_path = settings.configured and isinstance(path, str | os.PathLike)
+    return is_path and Path(cast(str, path)).is_relative_to(settings.DATA_DIR)
 
 
 def _postgresql(error: Any) -> Cause | None:

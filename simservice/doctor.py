@@ -105,8 +105,11 @@ def _findings_of(check: Check) -> Sequence[Finding]:
     except (DatabaseError, RedisError) as error:
         found.append(failure_of(error, "Not checked", "Repair PostgreSQL or Redis first."))
     except Exception as error:
-        logger.exception("a check failed")
-        found.append(failure(f"The check failed: {_one_line(error)}", "Report the traceback above."))
+        if cause := causes.cause_of(error):
+            found.append(failure(cause.problem, cause.advice))
+        else:
+            logger.exception("a check failed")
+            found.append(failure(f"The check failed: {_one_line(error)}", "Report the traceback above."))
     finally:
         connection.close()
     return found
@@ -116,12 +119,22 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+# Django's checks name its own settings, which the environment sets by other names.
+ADVICE = {
+    "security.W004": "Set HSTS_SECONDS once HTTPS works.",
+    "security.W008": "Set SSL_REDIRECT=true, unless the proxy redirects.",
+    "security.W012": "Set SECURE_COOKIES=true.",
+    "security.W016": "Set SECURE_COOKIES=true.",
+}
+
+
 def check_settings() -> Iterator[Finding]:
     """Yield the warnings of `check --deploy`."""
     messages = [each for each in checks.run_checks(include_deployment_checks=True) if not each.is_silenced()]
     for message in messages:
         make = failure if message.is_serious() else warning
-        yield make(" ".join(message.msg.split()), " ".join((message.hint or "").split()))
+        advice = ADVICE.get(message.id or "") or " ".join((message.hint or "").split())
+        yield make(" ".join(message.msg.split()), advice)
     if not messages:
         yield ok("suitable for production")
 
@@ -159,7 +172,9 @@ def check_schema() -> Iterator[Finding]:
     if halves:
         yield failure(
             f"A migration was interrupted, so these are not valid: {', '.join(halves)}.",
-            "Run `python manage.py migrate --expand`. If they are listed again, drop them and migrate once more.",
+            "Run `python manage.py migrate --expand`. If they are listed again, run `REINDEX INDEX CONCURRENTLY` "
+            "for each index and `ALTER TABLE … VALIDATE CONSTRAINT` for each constraint, and drop indexes whose "
+            "names end in `_ccnew` or `_ccold`.",
         )
     if unknown:
         yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")

@@ -32,6 +32,10 @@ def stop(problems: Sequence[str]) -> NoReturn:
     raise SystemExit(2)
 
 
+# With a leading dot, also all hosts below it; an IPv6 address has brackets.
+ALLOWED_HOST = re.compile(r"\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\]")
+
+
 class Environment:
     """Reads settings. After a problem, the value is the default or empty, and `check` stops the process."""
 
@@ -62,9 +66,14 @@ class Environment:
         return value
 
     def names(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
-        """Return a list, comma-separated in the environment. If it is empty there, it has no entries."""
+        """Return a list, comma-separated in the environment, with or without spaces. It can be empty there."""
         value = os.environ.get(name)
-        return list(default) if value is None else [entry for entry in value.split(",") if entry]
+        return list(default) if value is None else [entry.strip() for entry in value.split(",") if entry.strip()]
+
+    def allowed_hosts(self, name: str, *, default: Sequence[str]) -> list[str]:
+        """Return a list of host names or addresses for which the service responds."""
+        kind = "a host name or address alone, such as sim.example.org, .example.org or [::1]"
+        return self._all(name, self.names(name, default=default), ALLOWED_HOST.fullmatch, kind)
 
     def host_names(self, name: str, *, default: Sequence[str]) -> list[str]:
         """Return a list of host names of the public internet."""

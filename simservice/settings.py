@@ -40,7 +40,7 @@ DEBUG = env.flag("DEBUG", default=False)
 SECRET_KEY = env.required("SECRET_KEY", "the key that signs sessions and links: a long random string")
 # Earlier values of SECRET_KEY, which still verify and decrypt
 SECRET_KEY_FALLBACKS = env.names("SECRET_KEY_FALLBACKS")
-ALLOWED_HOSTS = env.names("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+ALLOWED_HOSTS = env.allowed_hosts("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.origins("CSRF_TRUSTED_ORIGINS")
 DATA_DIR = Path(env.text("DATA_DIR", default=str(BASE_DIR / ".local"))).resolve()
 

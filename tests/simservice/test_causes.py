@@ -135,6 +135,25 @@ def test_a_full_device_is_a_full_disk() -> None:
     assert problem_of(write) == "A disk of this machine is full."
 
 
+def test_a_forbidden_data_folder_is_named(tmp_path: Path, settings: Settings) -> None:
+    """A file in place of a folder stops every user, even root."""
+    (tmp_path / "data").touch()
+    settings.DATA_DIR = tmp_path / "data"
+
+    def write() -> Iterator[Finding]:
+        yield Finding(Level.OK, str((settings.DATA_DIR / "workers").mkdir()))
+
+    def elsewhere() -> None:
+        (tmp_path / "data" / ".." / "other" / "file").touch()
+
+    problem = f"{tmp_path}/data/workers cannot be used (Not a directory)."
+    assert problem_of(lambda: list(write())) == problem
+    (finding,) = doctor._findings_of(write)
+    assert (finding.level, finding.message) == (Level.FAILURE, problem)
+    settings.DATA_DIR = tmp_path / "another"
+    assert cause_of(error_of(elsewhere)) is None
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("code", "problem"),

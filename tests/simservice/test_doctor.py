@@ -66,6 +66,8 @@ def test_an_interrupted_migration_is_found() -> None:
     sql("ALTER TABLE jobs_job ADD CONSTRAINT half CHECK (attempt >= 0) NOT VALID")
     finding = only(doctor.check_schema)
     assert (finding.level, "half, jobs_job_pkey" in finding.message) == (Level.FAILURE, True)
+    # Dropping one whose migration is recorded would lose it.
+    assert "run `REINDEX INDEX CONCURRENTLY` for each index" in finding.advice
 
 
 def test_a_newer_schema_is_found() -> None:
@@ -125,6 +127,13 @@ def bucket(folder: Path, settings: Settings, *options: str) -> Iterator[None]:
         yield
     finally:
         server.stop()
+
+
+def test_advice_names_the_settings_of_the_environment(settings: Settings) -> None:
+    settings.SECURE_HSTS_SECONDS, settings.SECURE_SSL_REDIRECT = 0, False
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
+    advice = {finding.advice for finding in doctor.check_settings()}
+    assert set(doctor.ADVICE.values()) <= advice
 
 
 def test_silenced_checks_are_not_findings(settings: Settings) -> None:

@@ -58,6 +58,8 @@ def change_environment(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, st
             {"CSRF_TRUSTED_ORIGINS": "https://a.example/"},
             "CSRF_TRUSTED_ORIGINS contains 'https://a.example/', which",
         ),
+        ({"ALLOWED_HOSTS": "https://a.example"}, "ALLOWED_HOSTS contains 'https://a.example', which is not a host"),
+        ({"ALLOWED_HOSTS": "a.example:443"}, "ALLOWED_HOSTS contains 'a.example:443', which is not a host"),
         ({"WEBHOOK_ALLOWED_ADDRESSES": "localhost"}, "WEBHOOK_ALLOWED_ADDRESSES contains 'localhost', which"),
         ({"WEBHOOK_ALLOWED_ADDRESSES": "a:65536"}, "WEBHOOK_ALLOWED_ADDRESSES contains 'a:65536', which"),
         ({"MAX_QUEUE_LENGTH": "-1"}, "MAX_QUEUE_LENGTH is -1; it must be at least 0."),
@@ -124,6 +126,7 @@ def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytes
         {"PUBLIC_BASE_URL": "http://[::1]:8000/", "SECURE_COOKIES": "false"},
         {"PUBLIC_BASE_URL": "http://localhost", "DEBUG": "true"},
         {"PUBLIC_BASE_URL": "https://anything.example", "ALLOWED_HOSTS": "*"},
+        {"PUBLIC_BASE_URL": "https://b.example", "ALLOWED_HOSTS": "my_host, b.example, [::1], 10.0.0.1,"},
         {"HSTS_SECONDS": "60", "HSTS_PRELOAD": "true", "SSL_REDIRECT": "on"},
         {"CSRF_TRUSTED_ORIGINS": "https://*.example.org,http://[::1]:8000"},
         {"WEBHOOK_ALLOWED_ADDRESSES": "127.0.0.1:8443,[::1]:8443,my_receiver:65535"},
@@ -135,6 +138,11 @@ def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytes
 def test_valid_settings_are_accepted(changes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     change_environment(monkeypatch, changes)
     runpy.run_path(str(SETTINGS))
+
+
+def test_spaces_and_empty_entries_of_lists_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_environment(monkeypatch, {"SECRET_KEY_FALLBACKS": "older, oldest ,,"})
+    assert runpy.run_path(str(SETTINGS))["SECRET_KEY_FALLBACKS"] == ["older", "oldest"]
 
 
 EXAMPLE = (settings.BASE_DIR / ".env.example").read_text()
