@@ -225,7 +225,7 @@ def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> set[in
     """Remove all files of some jobs of one folder. Return the jobs that have no files left.
 
     The storage lists the files, so this includes files without a row, from workers that were killed between saving
-    a file and committing its row. A file that cannot be removed keeps only its own job. Raises OSError if the
+    a file and committing its row. A file that cannot be removed delays only its own job. Raises OSError if the
     storage does not respond, or TimeoutError at `until` (monotonic).
     """
     names = iter(_files_of(folder, job_ids))

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 # Downloads that started in time can finish.
 GRACE = timedelta(hours=1)
 CLEAR_BATCH = 500
+# If the storage does not remove the files of so many jobs, the round ends.
+MAX_LEFT = 5_000
 # Shorter than the interval between two rounds, so that rounds do not overlap if the storage is slow
 ROUND_SECONDS = 45.0
 # The days of all jobs that are not cleared yet, each found by one step in the index `job_to_expire`
@@ -116,7 +118,7 @@ def clear_expired() -> int:
     """
     until, cleared = time.monotonic() + ROUND_SECONDS, 0
     left: set[int] = set()
-    while time.monotonic() < until and len(left) < CLEAR_BATCH:
+    while time.monotonic() < until and len(left) < MAX_LEFT:
         batch = _batch(without=left)
         done = clear_jobs(batch, until=until)
         cleared += len(done)

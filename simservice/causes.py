@@ -121,7 +121,7 @@ def _disk(error: OSError) -> Cause | None:
 
 
 def _is_in_data_dir(path: object) -> bool:
-    """Return whether a path is that of DATA_DIR or below it; no path is before the settings are read."""
+    """Return whether a path is DATA_DIR or below it; False before the settings are read."""
     is_path = settings.configured and isinstance(path, str | os.PathLike)
     return is_path and Path(cast(str, path)).is_relative_to(settings.DATA_DIR)
 

@@ -37,7 +37,7 @@ def _reason_of(error: Exception) -> str | None:
     """Return what is wrong with the deployment in one line, or None if the error has another cause."""
     # After an error, because every command would load them.
     from django.db import InterfaceError, OperationalError
-    from redis.exceptions import ConnectionError as RedisConnectionError
+    from redis import exceptions
 
     from simservice.causes import cause_of
 
@@ -46,4 +46,5 @@ def _reason_of(error: Exception) -> str | None:
     text = str(error).partition("\n")[0].removesuffix(".")
     if isinstance(error, OperationalError | InterfaceError):
         return f"PostgreSQL failed: {text}."
-    return f"Redis failed: {text}." if isinstance(error, RedisConnectionError) else None
+    is_redis = isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError)
+    return f"Redis failed: {text}." if is_redis else None

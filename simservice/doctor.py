@@ -172,9 +172,9 @@ def check_schema() -> Iterator[Finding]:
     if halves:
         yield failure(
             f"A migration was interrupted, so these are not valid: {', '.join(halves)}.",
-            "Run `python manage.py migrate --expand`. If they are listed again, run `REINDEX INDEX CONCURRENTLY` "
-            "for each index and `ALTER TABLE … VALIDATE CONSTRAINT` for each constraint, and drop indexes whose "
-            "names end in `_ccnew` or `_ccold`.",
+            "Run `python manage.py migrate --expand`. If they are listed again, drop indexes whose names end in "
+            "`_ccnew` or `_ccold`, then run `REINDEX INDEX CONCURRENTLY` for each other index and `ALTER TABLE … "
+            "VALIDATE CONSTRAINT` for each constraint.",
         )
     if unknown:
         yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")

@@ -141,7 +141,7 @@ def _moment(text: str) -> datetime:
         if MOMENT.fullmatch(text):
             return datetime.fromisoformat(text).astimezone(UTC)
     except OverflowError:
-        message = "Must be in the years 1 to 9999 in UTC."
+        message = "Must be between the years 1 and 9999 in UTC."
     except ValueError:
         pass
     raise ValidationFailed([{"path": "createdAfter", "message": message}])

@@ -52,7 +52,7 @@ class NotChecked(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The origin of an executable. None: as registered before, or now and no repository."""
+    """The origin of an executable. None keeps the registered value; a new build gets the current time and no URL."""
 
     git_branch: str
     commit: str
@@ -144,7 +144,7 @@ def withdraw_unusable() -> dict[Build, str]:
             logger.warning("the build %s was not checked: %s", build, error)
             unchecked.append(build)
     if available and len(unusable) + len(unchecked) == len(installed):
-        raise UnusableBuild("None of the builds runs on this machine, so none was withdrawn.")
+        raise UnusableBuild("No build could be run on this machine, so none was withdrawn.")
     return {build: reason for build, reason in unusable.items() if registry.mark_broken(build, reason)}
 
 
@@ -288,6 +288,8 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
             return f"The build cannot be run: {error}"[:REASON_CHARACTERS]
         except SimulatorNotStarted as error:
             raise NotChecked(str(error)) from error
+        if ended is not None and ended.is_lost:
+            raise NotChecked(f"The launcher of {build.executable} died.")
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)

@@ -124,7 +124,7 @@ def test_an_invalid_filter_is_rejected(api: Api, query: str, path: str) -> None:
 @pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00%2B14:00"])
 def test_a_time_beyond_the_calendar_has_its_own_error(api: Api, moment: str) -> None:
     (issue,) = api.get(f"jobs?createdAfter={moment}").json()["meta"]["issues"]
-    assert issue == {"path": "createdAfter", "message": "Must be in the years 1 to 9999 in UTC."}
+    assert issue == {"path": "createdAfter", "message": "Must be between the years 1 and 9999 in UTC."}
 
 
 def test_all_invalid_entries_are_reported(api: Api) -> None:
