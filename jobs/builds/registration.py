@@ -52,7 +52,7 @@ class NotChecked(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The origin of an executable. None keeps the registered value; a new build gets the current time and no URL."""
+    """The origin of an executable. None keeps what is registered; a new build gets the current time and no URL."""
 
     git_branch: str
     commit: str
