@@ -203,7 +203,7 @@ class TestSetting:
             "*.battle.net",
             ".battle.net",
             "us.battle.net.",
-            " us.battle.net",
+            "us .battle.net",
             "us.battle.net/x",
             "user@us.battle.net",
             "localhost",

@@ -50,6 +50,14 @@ def test_empty_folders_are_removed_and_others_stay(disk: LocalStorage, tmp_path:
     assert list((tmp_path / "files").iterdir()) == []
 
 
+def test_a_file_that_cannot_be_removed_does_not_keep_others(disk: LocalStorage) -> None:
+    for name in ("a/one/within", "a/two"):
+        disk.save(name, ContentFile(b"1"))
+    with pytest.raises(OSError, match="not empty"):
+        disk.delete_many(["a/one", "a/two"])
+    assert disk.listdir("a") == (["one"], [])
+
+
 @pytest.mark.parametrize(
     ("endpoint", "style"), [("", "auto"), ("http://minio:9000", "path")], ids=["Amazon", "another"]
 )
