@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management import load_command_class
+from django.core.management import call_command, load_command_class
 from django.db import OperationalError, connection, transaction
 from redis import Redis
 
@@ -68,7 +68,11 @@ def test_other_errors_of_a_command_are_raised(
 
 
 @pytest.mark.django_db
-def test_a_command_names_a_schema_that_does_not_match(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_names_a_schema_that_does_not_match(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Django's function would also configure logging again, to this test's standard error.
+    monkeypatch.setattr(commands, "execute_from_command_line", lambda _: call_command("createkey", "demo"))
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE billing_account RENAME name TO not_yet")
