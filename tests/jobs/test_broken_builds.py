@@ -143,9 +143,11 @@ def test_a_machine_without_builds_leaves_their_branch_to_others(tmp_path: Path) 
     assert [claims.claim("w"), claims.claim("w")] == [on_another_branch, None]
 
 
+@pytest.mark.parametrize("reason", ["", f"w {sweep.KILLED}"])
 def test_machines_without_builds_use_up_no_attempts(
-    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
+    """But expired leases and killed workers do."""
     settings.MAX_ATTEMPTS = 2
     monkeypatch.setattr(claims.branches_without_builds, "seconds", 0.0)
     is_gone(Path(stand_in(tmp_path, "new").executable))
@@ -156,7 +158,7 @@ def test_machines_without_builds_use_up_no_attempts(
         lost = claim()
         Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
         lost.refresh_from_db()
-        assert sweep.recover(lost)
+        assert sweep.recover(lost, reason=reason)
         job.refresh_from_db()
         assert job.status == expected
     assert (job.attempt, job.error_code) == (5, "execution_interrupted")

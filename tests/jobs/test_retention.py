@@ -219,6 +219,27 @@ def test_a_file_that_cannot_be_removed_keeps_only_its_own_job(artifact: Artifact
     assert retention.clear_expired() == 1
 
 
+def test_a_round_ends_if_the_storage_removes_nothing(artifact: Artifact) -> None:
+    other = make_running_job()
+    store(other)
+    end(other)
+    age(artifact.job, days=50)
+    age(other, days=40)
+    keeper = cast(storages.ArtifactStorage, default_storage)
+    asked: list[list[str]] = []
+
+    def refuse(names: list[str]) -> None:
+        asked.append(names)
+        raise OSError("AccessDenied")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retention, "CLEAR_BATCH", 1)
+        patch.setattr(retention, "MAX_LEFT", 1)
+        patch.setattr(keeper, "delete_many", refuse)
+        assert retention.clear_expired() == 0
+    assert asked == [[artifact.storage_name]]
+
+
 def test_a_slow_storage_does_not_delay_a_round(artifact: Artifact) -> None:
     assert retention.clear_jobs([artifact.job_id], until=time.monotonic()) == set()
     assert len(files(artifact.job)) == 1

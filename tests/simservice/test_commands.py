@@ -1,5 +1,6 @@
 """The service's commands."""
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from django.conf import settings
 from django.core.management import call_command, load_command_class
 from django.db import OperationalError, connection, transaction
 from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from simservice import commands
 
@@ -30,6 +33,11 @@ def ping_redis() -> None:
     Redis(port=1).ping()
 
 
+def wait_for_redis() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        Redis(port=silent.getsockname()[1], socket_timeout=0.1, retry=Retry(NoBackoff(), 0)).ping()
+
+
 def ask_postgresql() -> None:
     raise OperationalError("connection refused\n\tIs the server running?")
 
@@ -43,6 +51,7 @@ def divide() -> None:
     [
         (ask_postgresql, "PostgreSQL failed: connection refused. `python manage.py doctor` checks"),
         (ping_redis, "Redis failed: Error 111 connecting to localhost:1. "),
+        (wait_for_redis, "Redis failed: Timeout reading from socket. "),
     ],
 )
 def test_a_command_without_a_server_ends_with_one_line(
