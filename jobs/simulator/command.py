@@ -15,6 +15,7 @@ HTML_NAME = "report.html"
 CREDENTIALS_NAME = "apikey.txt"
 # On the loopback interface of the run's network namespace, where nothing else listens.
 PROXY_PORT = 3128
+OPTIONS_HEADING = "# Options of the service"
 
 # All versions since 2020 accept these names and values. An unknown name would only add a warning, but an invalid
 # value would end the run.
@@ -37,6 +38,12 @@ _EVERY_RUN = (
     "save_raid_summary=0",
 )
 
+_DOWNLOADS = (
+    # The only way out of the sandbox. The simulator requires exactly three fields.
+    f"proxy=http,127.0.0.1,{PROXY_PORT}",
+    "item_db_source=local/bcpapi",
+)
+
 _REPORT_OPTION = {
     2: f"json2={REPORT_NAME}",
     # The simulator accepts only this exact version.
@@ -50,33 +57,38 @@ def arguments(*, threads: int, json_version: Literal[2, 3], html: bool, has_cred
     With game credentials, the simulator looks up items that the build does not know, through the proxy on
     `PROXY_PORT`.
 
-    The profile comes first, so that the service's options win
-    (`docs/reference/simulator-command-line.md#order-and-values`). File names are relative to the run's
-    directory. Raises ValueError if `threads` is less than 1.
+    The profile precedes the service's options, so that these win
+    (`docs/reference/simulator-command-line.md#order-and-values`). Downloads need theirs before it too. File names
+    are relative to the run's directory. Raises ValueError if `threads` is less than 1.
     """
     if threads < 1:
         # The simulator would use all processors, regardless of the worker's share.
         raise ValueError("a run needs at least one thread")
     return [
+        # The simulator downloads a character as soon as it reads `armory=` or `guild=`.
+        *(_DOWNLOADS if has_credentials else ()),
         PROFILE_NAME,
         *_EVERY_RUN,
         # By default, the simulator would try the network for unknown items, slowly and without success.
-        f"item_db_source={'local/bcpapi' if has_credentials else 'local'}",
-        # The only way out of the sandbox. The simulator requires exactly three fields.
-        *([f"proxy=http,127.0.0.1,{PROXY_PORT}"] if has_credentials else []),
+        *(_DOWNLOADS if has_credentials else ["item_db_source=local"]),
         f"threads={threads}",
         _REPORT_OPTION[json_version],
-        # An empty name overrides a file that the profile names.
-        f"html={HTML_NAME if html else ''}",
         # A hosted page would load tracking code.
         "hosted_html=0",
+        # Tooltips load a script and a frame of another site. An empty name overrides a file that the profile names.
+        *([f"html={HTML_NAME}", "decorated_tooltips=0"] if html else ["html="]),
     ]
 
 
 def input_text(profile_text: str, run_arguments: list[str]) -> str:
-    """Return the whole input of a run as one profile: the user's text, then the service's options."""
-    options = [argument for argument in run_arguments if argument != PROFILE_NAME]
-    return "\n".join([profile_text, "# Options of the service", *options, ""])
+    """Return the whole input of a run as one profile: the user's text, with the service's options around it."""
+    at = run_arguments.index(PROFILE_NAME)
+    before, after = run_arguments[:at], run_arguments[at + 1 :]
+    lines = [profile_text, OPTIONS_HEADING, *after, ""]
+    if before:
+        # Byte order marks are skipped at the start only.
+        lines = [OPTIONS_HEADING, *before, profile_text.removeprefix("\ufeff"), *lines[1:]]
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ import io
 import json
 import logging
 import socket
+from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,14 @@ from jobs.execution import attempt
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import log_entries_of
 from jobs.queueing import sweep
+from jobs.runs import runner
 from jobs.runs.scrubbing import MARK, Scrubber, scrubber_of
 from jobs.simulator.command import PROXY_PORT
+from jobs.simulator.process import Proxy
 from simservice.ids import first_id_of, next_id
 from simservice.redis.client import outage, redis
 from tests.factories import make_job, make_running_job
+from tests.jobs.game_api import HOST, FakeGameApi, echo, serving
 from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_with_action, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -168,6 +173,70 @@ def test_the_proxy_leads_to_the_game_api_only(tmp_path: Path) -> None:
             database.accept()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.STDOUT_LOG).decode().splitlines() == [f"{target} 403" for target in targets]
+
+
+# Reads its arguments in order, as SimulationCraft does, and downloads as soon as it reads `armory=`.
+DOWNLOADER = f"""
+import socket
+known = {{}}
+def download(character):
+    kind, host, port = known["proxy"].split(",")
+    assert known["item_db_source"] == "local/bcpapi"
+    pair = open("apikey.txt").read().strip()
+    with socket.create_connection((host, int(port)), timeout=20) as proxy:
+        proxy.sendall(b"CONNECT {HOST}:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+        assert b" 200 " in proxy.recv(1000)
+        proxy.sendall(f"{{pair}} {{character}}".encode())
+        return proxy.recv(1000).decode()
+def read(options):
+    for option in options:
+        name, separator, value = option.strip().partition("=")
+        if option and not separator:
+            read(open(option).read().splitlines())
+        elif name == "armory":
+            print(download(value), flush=True)
+        else:
+            known[name] = value
+read(sys.argv[1:])
+{LEAVE_REPORT}
+"""
+
+
+@pytest.fixture
+def game_api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGameApi]:
+    """A game API that echoes what it receives and that the proxies of jobs connect to."""
+    real = runner.game_api_proxy
+    with serving(echo) as api:
+
+        def game_api_proxy(job: Job) -> Proxy:
+            return partial(real(job), resolve=api.resolve, connect=api.connect)  # type: ignore[call-arg]
+
+        monkeypatch.setattr(runner, "game_api_proxy", game_api_proxy)
+        yield api
+
+
+def test_a_character_is_downloaded_while_it_is_read(tmp_path: Path, game_api: FakeGameApi) -> None:
+    job = execute(secret_job(DOWNLOADER, tmp_path, text="armory=us,illidan,nobody\n"))
+    assert (job.status, job.status_reason) == ("completed", None)
+    assert game_api.lookups == [HOST]
+    assert content(job, Artifact.Kind.STDOUT_LOG).decode() == f"{MARK}:{MARK} us,illidan,nobody\n"
+
+
+def test_the_stored_input_downloads_in_the_same_order(tmp_path: Path, game_api: FakeGameApi) -> None:
+    first = execute(secret_job(DOWNLOADER, tmp_path, text="armory=us,illidan,nobody\n"))
+    stored = content(first, Artifact.Kind.INPUT).decode().splitlines()
+    proxy = f"proxy=http,127.0.0.1,{PROXY_PORT}"
+    assert stored.index(proxy) < stored.index("armory=us,illidan,nobody")
+    assert stored[::-1].index(proxy) < stored[::-1].index("armory=us,illidan,nobody")
+
+
+def test_a_profile_cannot_change_the_proxy(tmp_path: Path, game_api: FakeGameApi) -> None:
+    """The policy refuses the option, and the simulator reads the service's value last."""
+    reads = f"{DOWNLOADER}\nprint(known['proxy'], known['item_db_source'])"
+    job = execute(secret_job(reads, tmp_path, text="proxy=http,evil,1\nitem_db_source=wowhead\nmage=A\n"))
+    printed = content(job, Artifact.Kind.STDOUT_LOG).decode()
+    assert printed == f"http,127.0.0.1,{PROXY_PORT} local/bcpapi\n"
+    assert game_api.lookups == []
 
 
 def test_jobs_without_credentials_have_no_file_and_no_network(tmp_path: Path) -> None:

@@ -21,6 +21,13 @@ def options(*, threads: int = 2, html: bool = False) -> list[str]:
     return arguments(threads=threads, json_version=2, html=html)
 
 
+def around_the_profile(*, has_credentials: bool) -> tuple[list[str], list[str]]:
+    """Return the arguments before and after the profile."""
+    all_arguments = arguments(threads=2, json_version=2, html=True, has_credentials=has_credentials)
+    at = all_arguments.index(PROFILE_NAME)
+    return all_arguments[:at], all_arguments[at + 1 :]
+
+
 class TestArguments:
     def test_the_profile_precedes_the_services_options(self) -> None:
         first, *rest = options()
@@ -64,17 +71,24 @@ class TestArguments:
     def test_every_run_sets_the_controlled_options(self, option: str) -> None:
         assert option in options()
 
-    def test_no_option_is_given_twice(self) -> None:
-        for has_credentials in (False, True):
-            command_arguments = arguments(threads=2, json_version=2, html=True, has_credentials=has_credentials)
-            names = [option.partition("=")[0] for option in command_arguments]
-            assert len(names) == len(set(names))
+    @pytest.mark.parametrize("has_credentials", [False, True])
+    def test_no_option_follows_the_profile_twice(self, has_credentials: bool) -> None:
+        names = [option.partition("=")[0] for option in around_the_profile(has_credentials=has_credentials)[1]]
+        assert len(names) == len(set(names))
 
-    def test_the_proxy_is_set_with_game_credentials_only(self) -> None:
-        proxy = f"proxy=http,127.0.0.1,{PROXY_PORT}"
-        with_credentials = arguments(threads=2, json_version=2, html=False, has_credentials=True)
-        assert with_credentials.index(proxy) > with_credentials.index(PROFILE_NAME)
-        assert not any(option.startswith("proxy=") for option in options())
+    def test_options_of_downloads_surround_the_profile(self) -> None:
+        before, after = around_the_profile(has_credentials=True)
+        assert set(before) == {f"proxy=http,127.0.0.1,{PROXY_PORT}", "item_db_source=local/bcpapi"}
+        assert set(before) < set(after)
+
+    def test_without_game_credentials_nothing_is_downloaded(self) -> None:
+        before, after = around_the_profile(has_credentials=False)
+        assert before == []
+        assert not any(option.startswith("proxy=") for option in after)
+
+    def test_an_html_report_loads_nothing_from_other_sites(self) -> None:
+        assert "decorated_tooltips=0" in options(html=True)
+        assert "decorated_tooltips=0" not in options(html=False)
 
     def test_the_proxys_port_is_neither_privileged_nor_ephemeral(self) -> None:
         assert 1024 <= PROXY_PORT < 32768
@@ -92,6 +106,10 @@ class TestInputText:
     @given(st.text(st.characters(exclude_categories=["Cs"])))
     def test_keeps_the_profile_unchanged(self, profile: str) -> None:
         assert input_text(profile, options()).startswith(profile)
+
+    def test_options_before_the_profile_stay_before_it(self) -> None:
+        text = input_text("\ufeffmage=A", ["proxy=x", PROFILE_NAME, "proxy=x"])
+        assert text == "# Options of the service\nproxy=x\nmage=A\n# Options of the service\nproxy=x\n"
 
 
 class TestVersionLine:
