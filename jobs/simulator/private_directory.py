@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from jobs.simulator import locales
+
 # A run's directory has three levels; the names of each level have at most 255 bytes.
 LEVELS = 4
 
@@ -42,6 +44,7 @@ class PrivateDirectory:
         for level, mode in ((root, 0o711), (directory.cwd.parent, 0o711), (directory.cwd, 0o700)):
             level.mkdir(mode)
             level.chmod(mode)  # regardless of the umask
+        locales.link_into(directory.cwd)
         return directory
 
     @functools.cached_property

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from jobs.simulator import seccomp
+from jobs.simulator import locales, seccomp
 from jobs.simulator.identity import FIRST_UID, closed_folders, closed_path
 from jobs.simulator.layers import REQUIRED, Layer, Mode
 from jobs.simulator.private_directory import PrivateDirectory
@@ -71,6 +71,7 @@ class Confinement:
             "HOME": home,
             "XDG_CACHE_HOME": home,
             "TZ": "UTC",
+            **locales.environment(self.directory.cwd),
         }
 
     @property

@@ -1,5 +1,6 @@
 """Simulators that print, sleep, end, or leave files."""
 
+import locale
 import os
 import resource
 import signal
@@ -19,6 +20,11 @@ def environment() -> None:
     print_line(
         "limits", *(resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in ("CPU", "AS", "FSIZE", "CORE"))
     )
+
+
+def use_locale(name: str) -> None:
+    """Use a locale as glibc finds it, like `std::locale` of C++."""
+    print_line("uses", locale.setlocale(locale.LC_ALL, name))
 
 
 def status(code: str) -> None:
