@@ -21,7 +21,7 @@ def source() -> Path | None:
 
 
 def link_into(cwd: Path) -> None:
-    """Link the locale into a run's working directory, which is all that the simulator can see besides the system."""
+    """Link the locale into a run's working directory, which the simulator can read."""
     if (path := source()) is not None:
         (cwd / FOLDER).mkdir()
         (cwd / FOLDER / LINK).symlink_to(path)

@@ -44,9 +44,19 @@ def fetch(artifact: Artifact, **headers: str) -> tuple[Any, bytes]:
 def test_an_html_report_is_sandboxed_from_our_origin(artifact: Artifact) -> None:
     response, body = fetch(artifact)
     assert body == HTML
-    assert response.headers["Content-Security-Policy"] == "sandbox allow-scripts"
+    policy = response.headers["Content-Security-Policy"].split("; ")
+    assert {"sandbox allow-scripts", "default-src 'none'", "script-src 'unsafe-inline'"} <= set(policy)
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert response.headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_an_html_report_can_load_nothing_from_any_host(artifact: Artifact) -> None:
+    """Its scripts and styles are inline, and its pictures are data URLs."""
+    policy = fetch(artifact)[0].headers["Content-Security-Policy"]
+    _, *directives = [directive.split() for directive in policy.split("; ")]
+    allowed = {name: set(sources) for name, *sources in directives}
+    assert allowed["default-src"] == {"'none'"}
+    assert set().union(*allowed.values()) == {"'none'", "'unsafe-inline'", "data:"}
 
 
 NAMES = {

@@ -72,7 +72,7 @@ class TestArguments:
         assert option in options()
 
     @pytest.mark.parametrize("has_credentials", [False, True])
-    def test_no_option_follows_the_profile_twice(self, has_credentials: bool) -> None:
+    def test_no_option_follows_the_profile_twice(self, *, has_credentials: bool) -> None:
         names = [option.partition("=")[0] for option in around_the_profile(has_credentials=has_credentials)[1]]
         assert len(names) == len(set(names))
 
