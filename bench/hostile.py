@@ -107,6 +107,7 @@ VALUES: dict[str, Make] = {
     "a float of all digits": lambda: "0." + "9" * (JSON_BYTES - 2),
     "an exponent of all digits": lambda: "1e" + "9" * (JSON_BYTES - 2),
 }
+CREDENTIALS = f'"credentials":{{"bnetClientId":"{"a" * 32}","bnetClientSecret":"{"b" * 32}"}}'
 STRINGS: dict[str, Make] = {
     "a long profile": text_of("a"),
     "a long wide profile": lambda: filled("a", size=JSON_BYTES, head=f"{HEAD}\U0001f600", tail=TAIL),
@@ -133,7 +134,7 @@ STRINGS: dict[str, Make] = {
     "a long value of metadata": member('"metadata":{"a":"', "\\ud800"),
     "a long credential": member('"credentials":{"bnetClientId":"', "a"),
     "an armory of pairs": member(
-        '"credentials":{"bnetClientId":"a","bnetClientSecret":"b"},"profile":{"text":"armory=a,b,c',
+        f'{CREDENTIALS},"profile":{{"text":"armory=a,b,c',
         ",=",
         size=PROFILE_BYTES,
     ),

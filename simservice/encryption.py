@@ -25,6 +25,8 @@ class Purpose(StrEnum):
     WEBHOOK_SECRETS = "webhook secrets"
     # Credentials of unfinished jobs, in Redis
     GAME_CREDENTIALS = "game credentials"
+    # Digests of game credentials in the fingerprints of requests, in the database
+    REQUEST_FINGERPRINTS = "request fingerprints"
     # Digests of the email addresses of deleted users, in the database
     FORMER_ADDRESSES = "former addresses"
 

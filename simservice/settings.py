@@ -98,6 +98,10 @@ GAME_API_HOSTS = env.host_names(
     ],
 )
 
+# The lengths of the client ID and secret that the simulator accepts; other credentials are refused
+GAME_CLIENT_ID_LENGTH = env.integer("GAME_CLIENT_ID_LENGTH", default=32, minimum=1)
+GAME_CLIENT_SECRET_LENGTH = env.integer("GAME_CLIENT_SECRET_LENGTH", default=32, minimum=1)
+
 # How many jobs can wait (0: no limit), the Retry-After of a maintenance (0: none), and the bearer token of /metrics
 # (empty: /metrics returns 404)
 MAX_QUEUE_LENGTH = env.integer("MAX_QUEUE_LENGTH", default=100_000)

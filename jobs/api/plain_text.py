@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 from django.http import QueryDict
 from rest_framework.request import Request
@@ -12,7 +12,6 @@ from jobs import variants
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.submission_request import (
     EXAMPLE_CAPS,
-    MAX_CREDENTIAL,
     SubmissionFields,
     normalized,
     reject_large_profile,
@@ -26,7 +25,6 @@ from simservice.api.fields import validated
 from simservice.api.operations import Parameter
 from simservice.api.parsers import is_plain_text
 from simservice.api.query import single_values
-from simservice.api.shapes import Rule
 
 
 def _as_boolean(text: str) -> bool | str:
@@ -94,14 +92,13 @@ def query_parameters() -> list[Parameter]:
 
 def credential_headers() -> list[Parameter]:
     """Return the documentation of the headers that contain game credentials."""
-    credential = Annotated[str, Rule(pattern="^[!-~]+$", maxLength=MAX_CREDENTIAL)]
     return [
         Parameter(
             name=name,
             location="header",
-            shape=credential,
+            shape=_field_at(path),
             description=f"Plain text only. Same as `{path}` in JSON.",
-            example="0123456789abcdef",
+            example="0123456789abcdef0123456789abcdef",
         )
         for name, path in HEADERS.items()
     ]

@@ -32,7 +32,8 @@ MAX_METADATA_ENTRIES = 20
 MAX_METADATA_KEY = 64
 MAX_METADATA_VALUE = 500
 MAX_METADATA_BYTES = 12 * 1024
-MAX_CREDENTIAL = 256
+# The simulator's credentials file is one line: the two parts with a colon between them.
+CREDENTIAL = r"\A[\x21-\x39\x3b-\x7e]*\Z"
 MAX_EVENTS = 10
 # PostgreSQL cannot store NUL.
 STORABLE = r"^[^\u0000]*$"
@@ -84,10 +85,15 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _credential_field() -> StrictCharField:
-    """Return a field whose value fits on one line of the simulator's credentials file."""
-    one_line = RegexValidator(r"\A[\x21-\x7e]*\Z", "Must be printable ASCII without spaces.")
-    return StrictCharField(max_length=MAX_CREDENTIAL, validators=[one_line])
+def credential_field(*, length: int) -> StrictCharField:
+    """Return a field whose value the simulator accepts; it rejects another length only after it has started."""
+    message = f"Must have exactly {length} characters."
+    return StrictCharField(
+        min_length=length,
+        max_length=length,
+        validators=[RegexValidator(CREDENTIAL, "Must be printable ASCII without spaces and colons.")],
+        error_messages={"min_length": message, "max_length": message, "blank": message},
+    )
 
 
 class BuildFields(StrictSerializer):
@@ -132,8 +138,8 @@ class RuntimeFields(StrictSerializer):
 class CredentialsFields(StrictSerializer):
     """Credentials for the game's API. Used for this job only. Encrypted, and deleted when the job ends."""
 
-    bnetClientId = _credential_field()
-    bnetClientSecret = _credential_field()
+    bnetClientId = credential_field(length=settings.GAME_CLIENT_ID_LENGTH)
+    bnetClientSecret = credential_field(length=settings.GAME_CLIENT_SECRET_LENGTH)
 
 
 class WebhookFields(StrictSerializer):

@@ -8,7 +8,7 @@ from clients.models import ApiKey
 from jobs.errors import IdempotencyKeyReused
 from jobs.models import IdempotencyKey
 from jobs.submission.accept import Accepted, Replay
-from jobs.submission.request import Submission, fingerprint
+from jobs.submission.request import Submission, fingerprints
 from jobs.submission.store import KeyRecord
 
 
@@ -29,9 +29,9 @@ class KeyedRequest:
         self.response = ""
 
     @cached_property
-    def fingerprint(self) -> str:
-        """The fingerprint of the normalised request."""
-        return fingerprint(self.submission)
+    def fingerprints(self) -> list[str]:
+        """The fingerprints of the normalised request: that of the current key first."""
+        return fingerprints(self.submission)
 
     def find_replay(self) -> Replay | None:
         """Return the response to the first request with this key, or None.
@@ -43,7 +43,7 @@ class KeyedRequest:
         first = IdempotencyKey.objects.filter(api_key=self.api_key, key=self.key).first()
         if first is None:
             return None
-        if first.fingerprint != self.fingerprint:
+        if first.fingerprint not in self.fingerprints:
             raise IdempotencyKeyReused(job_id=first.job_id)
         return Replay(first.response)
 
@@ -56,4 +56,4 @@ class KeyedRequest:
         self.response = self.render(accepted)
         if self.key is None:
             return None
-        return KeyRecord(key=self.key, fingerprint=self.fingerprint, response=self.response)
+        return KeyRecord(key=self.key, fingerprint=self.fingerprints[0], response=self.response)

@@ -1,4 +1,4 @@
-"""The normalised request for a job, and its fingerprint."""
+"""The normalised request for a job, and its fingerprints."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from uuid import UUID
 
 from jobs.credentials import GameCredentials
 from jobs.enums import Channel, Priority
+from simservice.encryption import Purpose, digests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,17 +33,24 @@ class Submission:
     webhook_events: tuple[str, ...]
 
 
-def fingerprint(submission: Submission) -> str:
-    """Return the SHA-256 of a request without its metadata. Credentials are included as a hash.
+def fingerprints(submission: Submission) -> list[str]:
+    """Return the SHA-256 of a request without its metadata, for each of the deployment's keys: the current one's first.
 
-    Empty fields are left out, so a new field of the API does not change the fingerprints of earlier requests.
+    Game credentials are included as a keyed hash, so that the database does not allow guesses at them. Without
+    credentials, all fingerprints are equal. Empty fields are left out, so a new field of the API does not change the
+    fingerprints of earlier requests.
     """
     fields: dict[str, Any] = asdict(submission)
-    del fields["metadata"]
-    if submission.credentials is not None:
-        pair = f"{submission.credentials.client_id}\n{submission.credentials.client_secret}"
-        fields["credentials"] = hashlib.sha256(pair.encode()).hexdigest()
+    del fields["metadata"], fields["credentials"]
     given = {
         name: value for name, value in fields.items() if value is not None and value is not False and value != ()
     }
-    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
+    pair = submission.credentials
+    hashed = digests(
+        f"{pair.client_id}\n{pair.client_secret}" if pair else "", purpose=Purpose.REQUEST_FINGERPRINTS
+    )
+    return [_sha256(given | {"credentials": digest} if pair else given) for digest in hashed]
+
+
+def _sha256(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).hexdigest()

@@ -100,8 +100,9 @@ REJECTED = {
     "over-the-wait": ({"queue_seconds": "86401"}, "queue_seconds", "at most 86,400"),
     "long-metadata": ({"metadata": "a: " + "x" * 501}, "metadata", "at most 500"),
     "many-entries": ({"metadata": "\n".join(f"{n}: x" for n in range(21))}, "metadata", "at most 20"),
-    "half-the-credentials": ({"game_id": "abc"}, "game_secret", "required"),
-    "odd-credentials": ({"game_id": "a b", "game_secret": "c"}, "game_id", "printable"),
+    "half-the-credentials": ({"game_id": "a" * 32}, "game_secret", "required"),
+    "odd-credentials": ({"game_id": "a b" + "x" * 29, "game_secret": "c" * 32}, "game_id", "printable"),
+    "short-credentials": ({"game_id": "a" * 32, "game_secret": "c"}, "game_secret", "exactly 32 characters"),
     "no-webhook": ({"webhook": "on"}, "webhook", "no enabled webhook"),
     "another-client": ({"client": "1"}, "client", "not one of"),
     "nul": ({"profile": "mage=\x00"}, "profile", "Null"),
@@ -183,11 +184,11 @@ def test_a_build_can_be_pinned_if_the_plan_allows_it(member: Membership) -> None
 
 
 def test_game_credentials_are_stored_for_the_job(member: Membership) -> None:
-    submit(member, game_id="abc", game_secret="hush", profile=PROFILE + "armory=eu,blackhand,frosty\n")
+    submit(member, game_id="a" * 32, game_secret="b" * 32, profile=PROFILE + "armory=eu,blackhand,frosty\n")
     job = Job.objects.get()
     assert job.has_credentials
     assert credentials.fetch(job.pk, seconds=9) == credentials.GameCredentials(
-        client_id="abc", client_secret="hush"
+        client_id="a" * 32, client_secret="b" * 32
     )
 
 

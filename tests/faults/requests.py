@@ -62,7 +62,7 @@ def credentials_of(seed: int, number: int) -> GameCredentials | None:
         return None
     letters = random_for(seed, -number - 1)
     return GameCredentials(
-        client_id=f"{letters.getrandbits(128):032x}", client_secret=f"{letters.getrandbits(160):040x}"
+        client_id=f"{letters.getrandbits(128):032x}", client_secret=f"{letters.getrandbits(128):032x}"
     )
 
 

@@ -183,7 +183,7 @@ def full(context: CaseContext) -> Any:
 @case("secret_store_unavailable")
 def no_secret_store(context: CaseContext) -> Any:
     context.monkeypatch.setattr(credentials, "redis", lambda: UNREACHABLE)
-    return context.submit(body_with("credentials", {"bnetClientId": "a", "bnetClientSecret": "b"}))
+    return context.submit(body_with("credentials", {"bnetClientId": "a" * 32, "bnetClientSecret": "b" * 32}))
 
 
 @case("api_maintenance")

@@ -9,7 +9,7 @@ from tests.conftest import Api
 from tests.factories import PROFILE
 from tests.jobs.api.bodies import only_in
 
-CREDENTIALS = {"X-Bnet-Client-Id": "an-id", "X-Bnet-Client-Secret": "a-secret"}
+CREDENTIALS = {"X-Bnet-Client-Id": "0123456789abcdef" * 2, "X-Bnet-Client-Secret": "s3cr3t!?" * 4}
 
 
 def issues(response: Any) -> list[str]:
@@ -90,8 +90,14 @@ def test_errors_name_the_query_parameter(api: Api, query: str, path: str) -> Non
 
 
 def test_both_credential_headers_are_required(api: Api) -> None:
-    response = api.post_text("channel=latest", PROFILE, **{"X-Bnet-Client-Id": "an-id"})
+    response = api.post_text("channel=latest", PROFILE, **{"X-Bnet-Client-Id": CREDENTIALS["X-Bnet-Client-Id"]})
     assert issues(response) == ["X-Bnet-Client-Secret"]
+
+
+def test_a_credential_header_of_another_length_is_named(api: Api) -> None:
+    response = api.post_text("channel=latest", PROFILE, **CREDENTIALS | {"X-Bnet-Client-Secret": "short"})
+    assert issues(response) == ["X-Bnet-Client-Secret"]
+    assert response.json()["meta"]["issues"][0]["message"] == "Must have exactly 32 characters."
 
 
 def test_a_body_that_is_not_utf8_is_rejected(api: Api) -> None:

@@ -9,11 +9,12 @@ from unittest.mock import Mock
 
 import pytest
 from django.db import InterfaceError, OperationalError
+from rest_framework.serializers import ValidationError
 
 from billing.models import Plan
 from clients.models import ApiKey
 from jobs import lifecycle, queries
-from jobs.api.submission_request import SubmissionFields, from_json
+from jobs.api.submission_request import SubmissionFields, credential_field, from_json
 from jobs.enums import Status
 from jobs.errors import ActiveJobLimitReached
 from jobs.models import Job, JobEvent
@@ -107,8 +108,8 @@ def test_an_accepted_job_is_announced_and_recorded(api: Api) -> None:
         ("artifacts.csv", "yes"),
         ("credentials", {"bnetClientId": "only half"}),
         ("credentials.bnetClientId", ""),
-        ("credentials", {"bnetClientId": "x" * 257, "bnetClientSecret": "y"}),
-        ("credentials", {"bnetClientId": "two\nlines", "bnetClientSecret": "y"}),
+        ("credentials", {"bnetClientId": "x" * 257, "bnetClientSecret": "y" * 32}),
+        ("credentials", {"bnetClientId": "two lines" + "x" * 23, "bnetClientSecret": "y" * 32}),
         ("artifacts.json.version", 4),
         ("artifacts.json.version", "4"),
         ("artifacts.json.version", "2.0"),
@@ -132,6 +133,33 @@ def test_an_invalid_field_is_rejected_with_its_path(api: Api, path: str, value: 
     paths = [issue["path"] for issue in response.json()["meta"]["issues"]]
     assert any(reported and (reported.startswith(path) or path.startswith(reported)) for reported in paths)
     assert not Job.objects.exists()
+
+
+ODD_CREDENTIALS = {
+    "empty": ("", "Must have exactly 32 characters."),
+    "short": ("x" * 31, "Must have exactly 32 characters."),
+    "long": ("x" * 33, "Must have exactly 32 characters."),
+    "line break": ("x" * 31 + "\n", "Must be printable ASCII without spaces and colons."),
+    "colon": ("x" * 31 + ":", "Must be printable ASCII without spaces and colons."),
+    "umlaut": ("x" * 31 + "ü", "Must be printable ASCII without spaces and colons."),
+}
+
+
+@pytest.mark.parametrize(("value", "message"), ODD_CREDENTIALS.values(), ids=ODD_CREDENTIALS)
+@pytest.mark.parametrize("name", ["bnetClientId", "bnetClientSecret"])
+def test_credentials_the_simulator_cannot_take_are_refused(api: Api, name: str, value: str, message: str) -> None:
+    pair = {"bnetClientId": "a" * 32, "bnetClientSecret": "b" * 32}
+    assert api.post("jobs", body_with("credentials", pair)).status_code == 200
+    response = api.post("jobs", body_with("credentials", pair | {name: value}))
+    assert (response.status_code, response.json()["code"]) == (400, "validation_failed")
+    assert response.json()["meta"]["issues"] == [{"path": f"credentials.{name}", "message": message}]
+    assert Job.objects.count() == 1
+
+
+def test_the_accepted_length_of_credentials_is_a_setting() -> None:
+    with pytest.raises(ValidationError, match=r"Must have exactly 40 characters\."):
+        credential_field(length=40).run_validation("x" * 32)
+    assert credential_field(length=40).run_validation("x" * 40) == "x" * 40
 
 
 @pytest.mark.parametrize(("sent", "version"), [("2", 2), (2, 2), (2.0, 2), ("3", 3), (3, 3)])
