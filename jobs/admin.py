@@ -274,6 +274,7 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
     list_display = [
         "__str__",
         "broken_reason",
+        "html_failure",
         "withdrawn_at",
         "simc_version",
         "wow_version",

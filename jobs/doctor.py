@@ -7,7 +7,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models.functions import Now
 
-from jobs.builds import registration, registry
+from jobs.builds import html_reports, registration, registry
 from jobs.enums import CLAIMED
 from jobs.models import Build, Job
 from jobs.queueing import announcements
@@ -44,24 +44,32 @@ def check_builds() -> Iterator[Finding]:
         if branch not in {build.git_branch for build in current.values()}:
             yield failure(f"No build of the branch {branch} is available.", REGISTER.format(branch))
     for build in current.values():
-        try:
-            registration.require_as_registered(build)
-        except registration.NotChecked as error:
-            yield failure(
-                f"The build {build} could not be checked: {' '.join(str(error).split())}", "Run this command again."
-            )
-        except registration.UnusableBuild as error:
-            yield failure(
-                f"The build {build} does not run here: {' '.join(str(error).split())}",
-                f"Install {Path(build.executable)} on this machine, or withdraw the build in the admin.",
-            )
-        else:
-            yield ok(f"{build} runs: SimulationCraft {build.simc_version}")
+        yield from _check_build(build)
     for build in Build.objects.filter(registry.BROKEN)[:10]:
         yield warning(
             f"The build {build} is broken: {build.broken_reason}",
             "In the admin, restore it after a repair, or withdraw it if it is no longer needed.",
         )
+
+
+def _check_build(build: Build) -> Iterator[Finding]:
+    """Yield whether a build runs on this machine, and whether it can write HTML reports."""
+    try:
+        registration.require_as_registered(build)
+        html_failure = html_reports.check(build)
+    except registration.NotChecked as error:
+        message = f"The build {build} could not be checked: {' '.join(str(error).split())}"
+        yield failure(message, "Run this command again.")
+    except registration.UnusableBuild as error:
+        yield failure(
+            f"The build {build} does not run here: {' '.join(str(error).split())}",
+            f"Install {Path(build.executable)} on this machine, or withdraw the build in the admin.",
+        )
+    else:
+        yield ok(f"{build} runs: SimulationCraft {build.simc_version}")
+        if html_failure:
+            message = f"The build {build} cannot write HTML reports. {html_failure}"
+            yield warning(message, html_reports.advice(html_failure))
 
 
 def check_workers() -> Iterator[Finding]:

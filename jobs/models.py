@@ -57,6 +57,8 @@ class Build(models.Model):
     withdrawn_at = models.DateTimeField(null=True, blank=True)
     # Empty unless the service withdrew the build because it cannot run.
     broken_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
+    # Why the build cannot write HTML reports; empty if it can, or if that is unknown.
+    html_failure = models.CharField(max_length=500, blank=True, default="", db_default="")
 
     class Meta:
         constraints = BUILD_CONSTRAINTS

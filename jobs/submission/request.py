@@ -34,11 +34,11 @@ class Submission:
 
 
 def fingerprints(submission: Submission) -> list[str]:
-    """Return the SHA-256 of a request without its metadata, for each of the deployment's keys: the current one's first.
+    """Return the SHA-256 of a request without its metadata, for each of the deployment's keys, newest first.
 
     Game credentials are included as a keyed hash, so that the database does not allow guesses at them. Without
-    credentials, all fingerprints are equal. Empty fields are left out, so a new field of the API does not change the
-    fingerprints of earlier requests.
+    credentials, all fingerprints are equal. Empty fields are left out, so a new field of the API does not change
+    the fingerprints of earlier requests.
     """
     fields: dict[str, Any] = asdict(submission)
     del fields["metadata"], fields["credentials"]

@@ -1,4 +1,4 @@
-"""`checkbuilds`: withdraw builds that no longer run, and list folders of builds that are no longer used."""
+"""`checkbuilds`: withdraw builds that no longer run, try HTML reports, and list folders of unused builds."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -6,14 +6,15 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from jobs.builds import registration, registry
+from jobs.builds import html_reports, registration, registry
 from simservice.commands import BaseCommand
 
 
 class Command(BaseCommand):
     help = (
         "Runs the executable of each available build on this machine, and marks those that do not run as broken, "
-        "so that no job runs on them. If none runs, it withdraws none. With --unused, only lists folders."
+        "so that no job runs on them. If none runs, it withdraws none. Also lists builds that cannot write HTML "
+        "reports. With --unused, only lists folders."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -34,6 +35,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         for build, reason in withdrawn.items():
             self.stdout.write(f"Withdrawn: {build}. {reason}")
+        for build, failure in html_reports.record_all().items():
+            self.stdout.write(f"No HTML reports: {build}. {failure} {html_reports.advice(failure)}")
 
     def list_unused(self, folder: Path) -> None:
         """Print one path in each line."""

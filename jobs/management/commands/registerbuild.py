@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
 
-from jobs.builds import registration, registry
+from jobs.builds import html_reports, registration, registry
 from jobs.models import Build
 from simservice.commands import BaseCommand
 
@@ -60,6 +60,7 @@ class Command(BaseCommand):
             registry.restore(Build.objects.filter(pk=build.pk))
         self.stdout.write(f"{build.pk} {build.simc_version} ({build}), {len(build.profiles)} bundled profiles")
         self.show_checks(build)
+        self.try_html_report(build)
         self.report(f"Registered in the database {connection.settings_dict['NAME']}. {OTHER_STACK}")
 
     def warn_of_branch(self, branch: str) -> None:
@@ -80,6 +81,18 @@ class Command(BaseCommand):
             self.report(f"{use}: {failed['name']}: {failed['reason']}")
         alone = len(build.profiles)
         self.report(f"{len(build.includable):,} bundled files can be included; {alone:,} of them simulate alone.")
+
+    def try_html_report(self, build: Build) -> None:
+        """Record whether the build can write HTML reports, and print why not."""
+        try:
+            failure = html_reports.record(build)
+        except registration.NotChecked as error:
+            self.report(f"No HTML report was tried: {error}")
+            return
+        if failure is None:
+            self.report("No HTML report was tried: the build simulated neither a small profile nor a bundled one.")
+        elif failure:
+            self.report(f"Warning: this build cannot write HTML reports. {failure} {html_reports.advice(failure)}")
 
     def report(self, line: str) -> None:
         """Print a line to standard error at once, even if it is not a terminal."""
