@@ -100,7 +100,8 @@ def _warnings(found: DryRun) -> Iterator[str]:
     if found.estimate and found.ceilings and found.estimate.seconds.expected > found.ceilings.runtime_seconds:
         yield f"The job will probably reach its limit before it ends. {labels.RAISE_THE_LIMIT}"
     for warning in found.warnings[:MAX_WARNINGS]:
-        yield f"Line {warning['line']}: {warning['message']}"
+        at = "" if warning["line"] is None else f"Line {warning['line']}: "
+        yield f"{at}{warning['message']}"
     if unlisted := len(found.warnings[MAX_WARNINGS:]):
         yield f"{unlisted:,} more number{' is' if unlisted == 1 else 's are'} outside the service's limits."
 

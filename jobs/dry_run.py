@@ -16,7 +16,7 @@ from jobs.estimates import Estimate
 from jobs.execution import multistage
 from jobs.execution.multistage import StagePlan
 from jobs.models import CHARACTER_LENGTH, Build
-from jobs.profiles.analysis import Analysis, warnings
+from jobs.profiles.analysis import Analysis
 from jobs.profiles.policy import Refusal
 from jobs.queueing import forecast
 from jobs.queueing.forecast import QueuePosition
@@ -24,6 +24,7 @@ from jobs.runs.input_text import bounds
 from jobs.submission import accept, validation
 from jobs.submission.request import Submission
 from jobs.submission.validation import Ceilings, CheckedSubmission, Sender
+from jobs.submission.warnings import warnings_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ def run(submission: Submission, *, sender: Sender) -> DryRun:
         refusal=refusal,
         refusals=tuple(analysis.refusals),
         refused=analysis.refused,
-        warnings=warnings(analysis),
+        warnings=warnings_of(submission, analysis, build=build),
         variants=analysis.variants,
         actors=analysis.actors + analysis.included_actors + analysis.copies,
         names=tuple(name[:CHARACTER_LENGTH] for name in analysis.names),

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
 from django.db import transaction
+from django.utils import timezone
 
 from billing.models import Plan
 from jobs import counters, credentials, variants
+from jobs.builds import registry
 from jobs.enums import Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError, StorageLimitReached
 from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
-from jobs.profiles.analysis import Analysis, warnings
+from jobs.profiles.analysis import Analysis
 from jobs.queueing import announcements, forecast
 from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
 from jobs.submission.store import KeyRecord, Ruling, lock, rule_on, store
 from jobs.submission.validation import CheckedSubmission, Sender
+from jobs.submission.warnings import warnings_of
 from simservice import tracing
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import new_token, next_id
@@ -138,11 +141,10 @@ def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: 
 
     Raises ActiveJobLimitReached, AccountSuspended, StorageLimitReached or CreditsMissing.
     """
+    warnings = _warnings(checked)
     with deduplication.storing(), _fee_decided(checked) as fee_credits:
         job = _new_job(checked, job_id=job_id, fee_credits=fee_credits)
-        accepted = Accepted(
-            job=job, warnings=warnings(checked.analysis), deprecated_fields=deprecated_fields(checked.submission)
-        )
+        accepted = Accepted(job=job, warnings=warnings, deprecated_fields=deprecated_fields(checked.submission))
         ruling = store(
             job,
             profile_text=checked.submission.profile_text,
@@ -157,6 +159,15 @@ def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: 
             _refuse(job, ruling, plan=checked.plan)
     # A simultaneous equal request was first. Its job may have been deleted in the meantime.
     return deduplication.find_replay() or _store(checked, deduplication, job_id=job_id)
+
+
+def _warnings(checked: CheckedSubmission) -> list[dict[str, Any]]:
+    """Return the warnings of a submission. One query if it asks for an HTML report on no pinned build."""
+    submission = checked.submission
+    build = checked.pin
+    if submission.html and build is None:
+        build = registry.for_channel(submission.channel, submission.git_branch, now=timezone.now())
+    return warnings_of(submission, checked.analysis, build=build)
 
 
 def _refuse(job: Job, ruling: Ruling, *, plan: Plan) -> NoReturn:

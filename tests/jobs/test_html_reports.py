@@ -7,13 +7,21 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from jobs import doctor
+from billing.models import Plan
+from clients.models import ApiKey
+from dashboard.job_check import check_of
+from jobs import doctor, dry_run
+from jobs.api.submission_request import from_json
 from jobs.builds import html_reports, registration
 from jobs.builds.registration import NotChecked
 from jobs.models import Build
 from jobs.simulator import locales
 from jobs.simulator.process import LauncherLost, SimulatorProcess
+from jobs.submission.validation import Sender
 from simservice.doctor import Level
+from tests.conftest import Api
+from tests.factories import make_key
+from tests.jobs.api.bodies import BODY
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -142,3 +150,43 @@ def test_doctor_warns_of_the_build(unable: Build) -> None:
     assert (runs.level, finding.level) == (Level.OK, Level.WARNING)
     assert "cannot write HTML reports" in finding.message
     assert "en_US.UTF-8" in finding.message
+
+
+FOR_HTML = BODY | {"artifacts": {"html": True}}
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_submission_is_warned_from_the_start(
+    api: Api, unable: Build, key: tuple[ApiKey, str], *, pinned: bool
+) -> None:
+    html_reports.record(unable)
+    body = FOR_HTML
+    if pinned:
+        Plan.objects.update(allows_build_pin=True)
+        body = FOR_HTML | {"build": {"channel": "latest", "id": str(unable.pk)}}
+    for response in (api.post("jobs", body), api.post("jobs/validate", body)):
+        (warning,) = response.json()["warnings"]
+        assert warning == {
+            "kind": "html_report_unavailable",
+            "line": None,
+            "requested": None,
+            "applied": None,
+            "message": f"The build {unable} cannot write HTML reports. The job will complete without one. "
+            f"{html_reports.LACKS_LOCALE}",
+        }
+
+
+def test_submissions_without_html_are_not_warned(api: Api, unable: Build) -> None:
+    html_reports.record(unable)
+    assert "warnings" not in api.post("jobs", BODY).json()
+    Build.objects.update(html_failure="")
+    assert "warnings" not in api.post("jobs", FOR_HTML).json()
+
+
+def test_the_form_shows_the_warning_without_a_line(unable: Build) -> None:
+    html_reports.record(unable)
+    submission = from_json(FOR_HTML)
+    client = make_key()[0].client
+    found = dry_run.run(submission, sender=Sender(client))
+    (shown,) = check_of(found, plan=client.account.plan).warnings
+    assert shown.startswith("The build midnight@")

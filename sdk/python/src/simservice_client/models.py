@@ -906,13 +906,13 @@ class Profile(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileWarning(Model):
-    """A number in the profile that exceeded a limit of the service and was replaced."""
+    """A number in the profile that was replaced because of a limit, or a report that the build cannot write."""
 
-    kind: Literal["iterations_clamped", "target_error_floored"]
-    line: int
-    """Line of the profile, counted from 1."""
-    requested: int | float | str
-    applied: int | float
+    kind: Literal["iterations_clamped", "target_error_floored", "html_report_unavailable"]
+    line: int | None
+    """Line of the profile, counted from 1; null if the warning concerns no line."""
+    requested: int | float | str | None
+    applied: int | float | None
     message: str
 
 

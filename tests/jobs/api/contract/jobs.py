@@ -89,10 +89,10 @@ TERMINAL_CONDITIONS = when(
 
 WARNING = an_object(
     {
-        "kind": one_of("iterations_clamped", "target_error_floored"),
-        "line": POSITIVE,
-        "requested": {"type": ["number", "string"]},
-        "applied": NUMBER,
+        "kind": one_of("iterations_clamped", "target_error_floored", "html_report_unavailable"),
+        "line": or_null(POSITIVE),
+        "requested": {"type": ["number", "string", "null"]},
+        "applied": or_null(NUMBER),
         "message": TEXT,
     }
 )

@@ -53,9 +53,10 @@ def options_of(arguments: Namespace) -> Options:
 
 
 def complain_about(console: Console, name: str, warnings: Sequence[ProfileWarning] | None) -> None:
-    """Print the warnings about a profile with the numbers of their lines."""
+    """Print the warnings about a profile with the numbers of their lines, if they concern one."""
     for warning in warnings or []:
-        console.complain(f"{name}:{warning.line}: warning: {warning.message}")
+        place = name if warning.line is None else f"{name}:{warning.line}"
+        console.complain(f"{place}: warning: {warning.message}")
 
 
 @dataclass
