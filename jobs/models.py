@@ -58,7 +58,7 @@ class Build(models.Model):
     # Empty unless the service withdrew the build because it cannot run.
     broken_reason = models.CharField(max_length=500, blank=True, default="", db_default="")
     # Why the build cannot write HTML reports; empty if it can, or if that is unknown.
-    html_failure = models.CharField(max_length=500, blank=True, default="", db_default="")
+    html_failure = models.CharField("HTML failure", max_length=500, blank=True, default="", db_default="")
 
     class Meta:
         constraints = BUILD_CONSTRAINTS

@@ -25,7 +25,7 @@ from django.core.files.storage import default_storage
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from simservice import causes, certificates
 from simservice.checks import NO_MAIL
@@ -217,6 +217,24 @@ def check_redis() -> Iterator[Finding]:
         yield warning(f"Redis uses {used:,} of {maximum:,} bytes.", "Raise `maxmemory`.")
     else:
         yield ok(f"Redis {info['redis_version']}")
+    yield from _check_snapshots()
+
+
+def _check_snapshots() -> Iterator[Finding]:
+    """Yield a finding if Redis writes its data to a disk, or if it does not say."""
+    try:
+        writes = (
+            redis().config_get("save").get("save") or redis().config_get("appendonly").get("appendonly") == "yes"
+        )
+    except ResponseError:
+        # Managed services refuse CONFIG.
+        yield ok("whether Redis writes snapshots is unknown, because it refuses CONFIG GET")
+        return
+    if writes:
+        yield warning(
+            "Redis writes its data to its disk, and with it the encrypted game credentials of unfinished jobs.",
+            'Set `save ""` and `appendonly no`: nothing in Redis must survive a restart.',
+        )
 
 
 def check_clock() -> Iterator[Finding]:

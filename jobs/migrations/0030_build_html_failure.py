@@ -14,6 +14,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='build',
             name='html_failure',
-            field=models.CharField(blank=True, db_default='', default='', max_length=500),
+            field=models.CharField(blank=True, db_default='', default='', max_length=500, verbose_name='HTML failure'),
         ),
     ]

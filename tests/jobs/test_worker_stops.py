@@ -8,12 +8,15 @@ from subprocess import Popen
 import pytest
 from redis import Redis
 
+from jobs import credentials
+from jobs.credentials import GameCredentials
 from jobs.models import Job
 from jobs.queueing.announcements import HINTS
+from jobs.simulator.command import CREDENTIALS_NAME
 from simservice import consumer
 from tests.factories import make_job
 from tests.faults.redis_server import RedisServer
-from tests.jobs.simulation_workers import CHANGED, worker
+from tests.jobs.simulation_workers import CHANGED, wait_until_alive, worker
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60), pytest.mark.django_db(transaction=True)]
@@ -38,6 +41,25 @@ def test_a_stopped_worker_ends_or_returns_its_job(
         process.send_signal(signal.SIGTERM)
         assert process.wait(15) == 0
     assert status_of(job) == status
+
+
+SWEEP_OFTEN = "from jobs.runs import directories\ndirectories.SWEEP_SECONDS = 0.2"
+
+
+def test_a_live_worker_removes_a_killed_ones_credentials(open_directory: Path) -> None:
+    make_stand_in(open_directory, RUN_UNTIL_INTERRUPTED)
+    job = make_job(has_credentials=True)
+    credentials.store(job.pk, GameCredentials(client_id="a" * 32, client_secret="b" * 32), seconds=60)
+    runs = open_directory / "runs"
+    with worker(open_directory) as killed:
+        wait_until(lambda: status_of(job) == "running")
+        (left,) = runs.rglob(CREDENTIALS_NAME)
+        with worker(open_directory, "-c", CHANGED.format(change=SWEEP_OFTEN)) as alive:
+            wait_until_alive(alive)
+            assert left.exists()
+            killed.kill()
+            killed.wait()
+            wait_until(lambda: not left.exists())
 
 
 def test_a_worker_that_cannot_be_set_up_fails(open_directory: Path) -> None:

@@ -94,6 +94,31 @@ def test_a_redis_that_evicts_keys_is_a_warning() -> None:
     assert (finding.level, "allkeys-lru" in finding.message) == (Level.WARNING, True)
 
 
+@pytest.mark.parametrize(("name", "value", "normal"), [("save", "3600 1", ""), ("appendonly", "yes", "no")])
+def test_a_redis_that_writes_snapshots_is_a_warning(name: str, value: str, normal: str) -> None:
+    redis().config_set(name, value)
+    try:
+        works, finding = doctor.check_redis()
+    finally:
+        redis().config_set(name, normal)
+    assert (works.level, finding.level) == (Level.OK, Level.WARNING)
+    assert "game credentials" in finding.message
+
+
+def test_a_redis_that_refuses_config_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    redis().acl_setuser(
+        "managed", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-config"], keys=["*"]
+    )
+    server = redis().connection_pool.connection_kwargs
+    managed = Redis(
+        host=server["host"], port=server["port"], username="managed", password="secret", decode_responses=True
+    )
+    monkeypatch.setattr(doctor, "redis", lambda: managed)
+    works, finding = doctor.check_redis()
+    assert (works.level, finding.level) == (Level.OK, Level.OK)
+    assert "snapshots is unknown" in finding.message
+
+
 @pytest.mark.parametrize(("offset", "where"), [(60, "60.0 s ahead of"), (-60, "60.0 s behind")])
 def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
