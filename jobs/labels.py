@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from jobs.enums import WAITING, ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing.forecast import QueuePosition
-from jobs.runs import verdict
+from jobs.runs import blame
+from jobs.runs.blame import Cause
+from jobs.runs.verdict import UNFINISHED_HTML
 from jobs.simulator.layers import Layer
 from jobs.simulator.reports import NotReached
 from jobs.simulator.stop_reasons import StopReason
@@ -46,11 +48,26 @@ ADVICE: dict[str, str] = {
 }
 # More specific advice for `execution_failed`.
 CRASHED = "Run the job again on another build channel, in case this build has a bug."
+LEAVE_OUT_HTML = "Run the job again without the HTML report. A higher limit would not help."
+NOT_THE_PROFILE = (
+    "The profile did not cause this error. Run the job again. If it fails again, send its ID to the operator of "
+    "this service."
+)
 CREDENTIALS_LOST = "Run the job again and include its game credentials."
 STOPPED_ADVICE: dict[str, str] = {
     StopReason.OUTPUT_FLOOD: f"{SMALLER_JOBS} produces less output.",
     StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less to disk.",
     StopReason.MEMORY_LIMIT: f"{SMALLER_JOBS} needs less memory.",
+}
+CAUSE_ADVICE: dict[Cause, str] = {
+    Cause.PLATFORM: (
+        "The profile did not cause this error: the game platform could not be reached or did not respond as "
+        "expected. Run the job again later."
+    ),
+    Cause.REPORT: NOT_THE_PROFILE,
+    Cause.DISK: NOT_THE_PROFILE,
+    Cause.MEMORY: STOPPED_ADVICE[StopReason.MEMORY_LIMIT],
+    Cause.BUILD: CRASHED,
 }
 EVENTS = {
     Status.PENDING: "Submitted",
@@ -131,6 +148,8 @@ def status_of(job: Job) -> str:
 
 def advice(job: Job, runs: Sequence[Run]) -> str | None:
     """Return what to do next about an ended job, given its runs, or None if it completed or has not ended."""
+    if _lacks_only_html(job):
+        return LEAVE_OUT_HTML
     if job.error_code != ErrorCode.EXECUTION_FAILED:
         return ADVICE.get(job.error_code or "")
     last = [run for run in runs if run.attempt == job.attempt]
@@ -140,8 +159,19 @@ def advice(job: Job, runs: Sequence[Run]) -> str | None:
     for run in last:
         if run.stopped_for in STOPPED_ADVICE:
             return STOPPED_ADVICE[run.stopped_for]
-    has_crashed = any(verdict.is_crash(run.exit_code) and not run.stopped_for for run in last)
-    return CRASHED if has_crashed else ADVICE[ErrorCode.EXECUTION_FAILED]
+    own = [run.exit_code for run in last if not run.stopped_for]
+    if any(map(blame.is_crash, own)):
+        return CRASHED
+    causes = (blame.failure_cause(job.status_reason, code) for code in own)
+    return next(
+        (CAUSE_ADVICE[cause] for cause in causes if cause in CAUSE_ADVICE), ADVICE[ErrorCode.EXECUTION_FAILED]
+    )
+
+
+def _lacks_only_html(job: Job) -> bool:
+    """Return whether a job was stopped after all its fights, while it wrote the HTML report."""
+    reasons = (entry["reason"] for entry in job.missing_artifacts if entry["kind"] == Artifact.Kind.HTML_REPORT)
+    return bool(job.error_code) and any(UNFINISHED_HTML in reason[:1].lower() + reason[1:] for reason in reasons)
 
 
 def priority_of(job: Job) -> str:

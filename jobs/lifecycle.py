@@ -49,6 +49,7 @@ class Outcome:
     """The end of a job. `sim_duration_ms` and `slots_used` are None if no simulator process ran.
 
     `slots_used` is the number of slots that ran simulators in the last attempt.
+    `warnings` are those of a job without a summary, which otherwise has them.
     `details` are those of the result as `jobs.details.packed` returns them. `ranking` is the list of all
     profilesets (`jobs/rankings.py`) if the summary lists only some. `percent` is the progress of the job, None for
     the last published value.
@@ -62,6 +63,7 @@ class Outcome:
     slots_used: int | None = None
     credits_consumed: int = 0
     summary: dict[str, Any] | None = None
+    warnings: Sequence[str] = ()
     ranking: bytes | None = None
     missing_artifacts: Sequence[dict[str, Any]] = ()
     details: bytes | None = None
@@ -316,6 +318,7 @@ def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
         "slots_used": outcome.slots_used,
         "spent": outcome.credits_consumed,
         "summary": None if outcome.summary is None else json.dumps(outcome.summary),
+        "warnings": json.dumps(list(outcome.warnings)),
         "ranking": outcome.ranking,
         "character": job.character or _character_in(outcome.summary),
         "missing_artifacts": json.dumps(list(outcome.missing_artifacts)),

@@ -1,6 +1,7 @@
 """Models of jobs and builds. Only `jobs/lifecycle.py` changes the status of a job."""
 
 import uuid
+from collections.abc import Sequence
 
 from django.db import models
 from django.db.models import Q
@@ -18,6 +19,7 @@ from jobs.enums import (
     CLAIMED,
     TERMINAL,
     WAITING,
+    WITH_PARTIAL_RESULT,
     WITH_RESULT,
     Channel,
     ErrorCode,
@@ -151,6 +153,8 @@ class Job(models.Model):
     # How many slots ran simulators in the last attempt; null until the job ends, and if none ran.
     slots_used = models.PositiveSmallIntegerField(null=True)
     summary = models.JSONField(null=True)
+    # Warnings of a job without a summary; a summary has its own
+    warnings = models.JSONField(default=list, db_default=[])
     # The kind, stage and reason of each requested artifact that could not be stored
     missing_artifacts = models.JSONField(default=list, db_default=[])
 
@@ -260,8 +264,23 @@ class Job(models.Model):
 
     @property
     def has_result(self) -> bool:
-        """Return whether the summary is a full or partial result; the summary of a failed job is not."""
-        return self.status in WITH_RESULT or self.error_code == ErrorCode.INSUFFICIENT_CREDITS
+        """Return whether the summary is a full or partial result; that of another failed job is not."""
+        if self.status in WITH_RESULT or self.error_code == ErrorCode.INSUFFICIENT_CREDITS:
+            return True
+        return self.error_code in WITH_PARTIAL_RESULT and self.is_partial
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether the summary has only a part of what was asked for."""
+        # Lists read this flag instead of the summary.
+        flags = vars(self) if "partial" in vars(self) else self.summary
+        return bool((flags or {}).get("partial"))
+
+    @property
+    def listed_warnings(self) -> Sequence[str]:
+        """Return the warnings about the job's run."""
+        found: Sequence[str] = (self.summary or {}).get("warnings") or self.warnings
+        return found
 
 
 class JobProfile(models.Model):

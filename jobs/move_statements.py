@@ -158,8 +158,8 @@ END = Statement(
         UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
             simulator_exit_code = %(exit_code)s, sim_duration_ms = %(sim_duration_ms)s,
             slots_used = %(slots_used)s, credits_consumed = %(spent)s, summary = %(summary)s,
-            character = %(character)s, missing_artifacts = %(missing_artifacts)s, percent = %(percent)s,
-            worker = '', lease_expires_at = NULL, completed_at = statement_timestamp(),
+            warnings = %(warnings)s, character = %(character)s, missing_artifacts = %(missing_artifacts)s,
+            percent = %(percent)s, worker = '', lease_expires_at = NULL, completed_at = statement_timestamp(),
             updated_at = statement_timestamp()
         WHERE id = %(job_id)s AND status = %(from_status)s AND attempt = %(attempt)s AND {settlement.IS_POSSIBLE}
         RETURNING *

@@ -14,7 +14,7 @@ from dashboard.results.headline import Reading, facts, readings
 from dashboard.results.options import Options
 from dashboard.results.ranking import Ranking
 from jobs import labels, rankings
-from jobs.details import Actor, Details, details_of
+from jobs.details import Actor, Details, FightLength, details_of
 from jobs.models import Job
 from jobs.rankings import Entry
 
@@ -49,6 +49,8 @@ class Result:
     funnel: Sequence[FunnelStage]
     single_pass: str | None
     partial: bool
+    fight_lengths: FightLength | None
+    """Those of a partial result."""
     warnings: Sequence[str]
     view: ActorView | None
     views: Sequence[ActorView]
@@ -120,8 +122,9 @@ class _Builder:
             actors=actors,
             funnel=funnel_of(self.stages.get("stages", [])),
             single_pass=labels.single_pass(self.stages.get("reason", "")) if self.job.multi_stage else None,
-            partial=bool(self.summary.get("partial")),
-            warnings=self.summary.get("warnings", []),
+            partial=self.job.is_partial,
+            fight_lengths=self.actors[0].fight_length if self.actors and self.job.is_partial else None,
+            warnings=self.job.listed_warnings,
             view=views[current] if views else None,
             views=views if 1 < len(views) <= MAX_BESIDE else [],
             choices=self._choices(),

@@ -102,8 +102,10 @@ class Summary(TypedDict):
     multiStage: MultiStage
     actors: NotRequired[Annotated[Actors, "Present if the profile has more than one actor"]]
     iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job ran in a single pass"]]
-    partial: NotRequired[Annotated[Literal[True], "Present if the run was stopped early"]]
-    warnings: NotRequired[Annotated[list[str], Rule(maxItems=20), "The simulator's warnings, without duplicates"]]
+    partial: NotRequired[Annotated[Literal[True], "Present if the run ended before it had simulated everything"]]
+    warnings: NotRequired[
+        Annotated[list[str], Rule(maxItems=20), "Warnings about the run, the most important ones first"]
+    ]
     not_reached: NotRequired[
         Annotated[NotReached, "Present if the run was stopped before all actors and profilesets were simulated"]
     ]

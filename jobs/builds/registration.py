@@ -29,6 +29,7 @@ from jobs.simulator import command
 from jobs.simulator.command import BuildVersion
 from jobs.simulator.process import NotExecutable, SimulatorNotStarted
 from jobs.simulator.sandbox import NotRunnable, require_runnable
+from jobs.simulator.shortfall import Asked
 
 logger = logging.getLogger(__name__)
 
@@ -293,7 +294,5 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)
-        outcome = verdict.judge(
-            Job(), ended, report=outputs.report, profilesets=0, read_error_message=outputs.error_message
-        )
+        outcome = verdict.judge(Job(), ended, report=outputs.report, asked=Asked(), messages=outputs)
         return None if outcome.status == Status.COMPLETED else outcome.reason

@@ -3,7 +3,7 @@
 import io
 import math
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, BinaryIO, Literal, TypeVar, cast
@@ -11,8 +11,9 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 from jobs import labels, rankings, variants
 from jobs.execution.multistage import Stage, StagePlan, beaten
 from jobs.profiles.analysis import Analysis
-from jobs.simulator import csv_report, messages, report_summary
+from jobs.simulator import csv_report, messages, report_summary, result_warnings
 from jobs.simulator.reports import NotReached, Player, Profileset, Report, Statistics
+from jobs.simulator.shortfall import Asked
 
 T = TypeVar("T", Player, Profileset)
 
@@ -29,6 +30,8 @@ class Results:
         self.stages: list[dict[str, Any]] = []
         self.report: Report | None = None
         self.warnings: list[str] = []
+        # Warnings of the service
+        self.notes: list[str] = []
         self.widening = 1.0
 
     @property
@@ -66,15 +69,34 @@ class Results:
         """Return how many were not reached, or None if all were."""
         return self.report.not_reached if self.report else None
 
-    def summary(self, *, partial: bool) -> dict[str, Any] | None:
-        """Return the result's summary, or None without a report (`docs/reference/contract.md#result-summary`)."""
+    def summary(self, *, partial: bool, asked: Asked) -> dict[str, Any] | None:
+        """Return the result's summary, or None without a report (`docs/reference/contract.md#result-summary`).
+
+        `asked` is what the last stage was asked to do. `partial` is whether the report has only a part of it.
+        """
         if self.report is None:
             return None
         stages = self.stages if self.plan.enabled else []
         multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
         summary = report_summary.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
-        warnings = messages.distinct([*labels.spread(self.widening), *self.warnings])
+        found = result_warnings.of_partial(self.report, asked) if partial else self._of_complete(self.report, asked)
+        warnings = self.listed_warnings(found)
         return {**summary, "warnings": warnings} if warnings else summary
+
+    def _of_complete(self, report: Report, asked: Asked) -> list[str]:
+        return [
+            *result_warnings.without_damage(report),
+            *result_warnings.without_result(report, self.profilesets),
+            *result_warnings.target_not_reached(report, asked),
+        ]
+
+    def listed_warnings(self, found: Sequence[str] = (), *, without: str | None = None) -> list[str]:
+        """Return the warnings of the service, those that it `found` in the report, and those of the simulator.
+
+        `without` is the reason of the job, which its pages show anyway.
+        """
+        warnings = [warning for warning in self.warnings if warning != without]
+        return messages.listed([*self.notes, *found, *labels.spread(self.widening)], warnings)
 
     def ranking(self) -> bytes | None:
         """Return the list of all profilesets, or None if the summary lists them all."""

@@ -18,7 +18,7 @@ from jobs.execution.shard_lease import ShardLease
 from jobs.execution.simulation import RunLost
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, ShardedStage
-from jobs.runs import runner, verdict
+from jobs.runs import blame, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs
 from jobs.runs.scrubbing import scrubber_of
@@ -29,6 +29,7 @@ from jobs.simulator import command
 from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, OnLine, OnLineEnd, SimulatorProcess, ignore_line_end
 from jobs.simulator.reports import BrokenReport
+from jobs.simulator.shortfall import Asked
 from jobs.simulator.stop_reasons import StopReason
 from simservice import tracing
 
@@ -107,7 +108,7 @@ class ShardRun:
             tracing.note(exit_code=verdict.exit_code(ended), stopped_for=ended.stopped_for)
         if ended.is_lost:
             raise RunLost(f"the launcher of shard {self.shard.number} died")
-        if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
+        if ended.exit_status in blame.NO_PROGRAM and ended.stopped_for is None:
             simulation.require_working(self.stage.build)
         return run_id, ended
 
@@ -151,9 +152,10 @@ class ShardRun:
             self.job,
             ended,
             report=outputs.report,
-            # With one iteration, profilesets of the first shard may do no damage, and are then left out.
-            profilesets=self.shard.profilesets if self.shard.number else 0,
-            read_error_message=outputs.error_message,
+            # With one iteration, profilesets of the first shard may do no damage, and are then left out. The intake
+            # and the conductor's slot check the iterations.
+            asked=Asked(profilesets=self.shard.profilesets if self.shard.number else 0),
+            messages=outputs,
         )
         has_report = not isinstance(outputs.report, BrokenReport)
         status = _status_of(outcome, ended)

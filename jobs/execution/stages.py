@@ -13,8 +13,9 @@ from django.db import Error as DatabaseError
 
 from jobs import artifacts, details, labels, lifecycle
 from jobs.credentials import GameCredentials
-from jobs.enums import Status
+from jobs.enums import ErrorCode, Status
 from jobs.execution import multistage, shard_plan, simulation, stage_statistics
+from jobs.execution.asked import asked_of
 from jobs.execution.budget import Budget
 from jobs.execution.conductor import Conducted, Conductor, ShardPlan
 from jobs.execution.lease import Lease, LeaseLost
@@ -30,7 +31,7 @@ from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job, Run
 from jobs.move_statements import RUN_END
-from jobs.runs import input_text, runner, verdict
+from jobs.runs import blame, input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, missing
 from jobs.runs.scrubbing import scrubber_of
@@ -40,6 +41,7 @@ from jobs.simulator import command
 from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.reports import BrokenReport, Report
+from jobs.simulator.shortfall import Asked
 from jobs.simulator.stop_reasons import StopReason
 from simservice import statements, tracing
 from simservice.ids import NEW_ID
@@ -69,7 +71,8 @@ class Stages:
         self.secrets, self.stored = secrets, stored
         self.scrubber = scrubber_of(secrets)
         self.submitted_text = prepared.profile_text
-        self.text, self.analysis = input_text.read(job, prepared.profile_text, self.build)
+        self.input = input_text.read(job, prepared.profile_text, self.build)
+        self.text, self.analysis = self.input.text, self.input.analysis
         self.plan = multistage.plan(self.analysis, wanted=job.multi_stage, bounds=input_text.bounds())
         self.results = Results(self.plan, self.analysis)
         count = len(self.plan.stages)
@@ -81,6 +84,8 @@ class Stages:
         self.wall_ms = 0
         self.ran_in_shards = False
         self.ids: Iterator[int] = iter(())
+        # What the stage that runs now is asked to do.
+        self.asked = Asked()
         self.missing: list[dict[str, Any]] = []
 
     def run(self) -> Outcome:
@@ -129,6 +134,14 @@ class Stages:
         """Run one stage, store its outputs, and return the job's outcome if no other stage follows."""
         culled = self.results.culled
         replicates = multistage.replicates(stage, self.analysis, culled=culled)
+        self.asked = asked_of(
+            stage,
+            self.analysis,
+            text=self.text,
+            culled=culled,
+            replicated=len(replicates) == self.results.remaining,
+            threads=self.job.vcpus,
+        )
         self.watcher.estimate.enter(stage, profilesets=self.results.remaining, replicates=replicates)
         self.watcher.live.enter(stage.number, profilesets=self.results.remaining, replicates=replicates)
         plan = shard_plan.plan(
@@ -151,6 +164,7 @@ class Stages:
         text, arguments = self._text(stage, replicates), self._arguments(stage)
         with private_directory() as directory:
             runner.prepare(directory, text, credentials=self.secrets)
+            self.watcher.begin()
             ended = self._simulate(stage, arguments, directory=directory)
             self.wall_ms += round(ended.wall_seconds * 1000)
             self.lease.require()
@@ -194,8 +208,7 @@ class Stages:
         """
         if outcome.status != Status.COMPLETED or isinstance(report, BrokenReport):
             return outcome
-        expected = self.results.remaining if self.analysis.reports_all else 0
-        incomplete = verdict.incomplete(report, expected)
+        incomplete = verdict.incomplete(report, self.asked)
         return replace(incomplete, exit_code=outcome.exit_code) if incomplete else outcome
 
     def _store_shards(self, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, stage: Stage) -> None:
@@ -252,7 +265,7 @@ class Stages:
             # The sweep marks the run as lost.
             raise RunLost(f"the launcher of stage {stage.number} died")
         self.ids = self.lease.retry(lambda: record_end(run, ended))
-        if ended.exit_status in verdict.NO_PROGRAM and ended.stopped_for is None:
+        if ended.exit_status in blame.NO_PROGRAM and ended.stopped_for is None:
             simulation.require_working(self.build)
         return ended
 
@@ -273,12 +286,22 @@ class Stages:
     def _outcome_of(self, stage: Stage, ended: Ended, outputs: Outputs, replicates: Mapping[str, str]) -> Outcome:
         """Return the outcome of a stage's process, and add its report to the results."""
         report, factor = _pooled(outputs.report, replicates)
-        expected = self.results.remaining if self.analysis.reports_all else 0
+        fights_done = self.watcher.is_reporting
         outcome = verdict.judge(
-            self.job, ended, report=report, profilesets=expected, read_error_message=outputs.error_message
+            self.job,
+            ended,
+            report=report,
+            asked=self.asked,
+            messages=outputs,
+            has_html=outputs.has_html,
+            fights_done=fights_done,
         )
-        warnings = [*outputs.version_warnings(self.build), *outputs.warnings()]
         is_completed = outcome.status == Status.COMPLETED
+        if is_completed or (fights_done and ended.stopped_for in verdict.JOB_STOPS):
+            outputs.html_problem = verdict.html_problem(ended, outputs)
+        if is_completed:
+            self.results.notes += outputs.html_warnings()
+        warnings = [*outputs.version_warnings(self.build), *outputs.warnings()]
         self._add_report(stage, report, warnings, widening=factor if is_completed else None)
         return self._with_usage(replace(outcome, exit_code=verdict.exit_code(ended)), stopped_for=ended.stopped_for)
 
@@ -298,17 +321,28 @@ class Stages:
         # Without shards, a job stopped at its cap is billed the cap, even if that is not a whole number of seconds.
         is_capped = stopped_for == StopReason.CEILING and not self.ran_in_shards
         charge = budget.held_credits if is_capped else budget.charge(self.wall_ms)
-        if stopped_for is not None:
+        is_partial = outcome.status != Status.COMPLETED
+        if is_partial:
             self.results.drop_unreached()
+        summary = self.results.summary(partial=is_partial, asked=self.asked)
         return replace(
             outcome,
-            reason=labels.with_not_reached(outcome.reason, self.results.not_reached),
+            reason=self._reason_of(outcome, was_stopped=stopped_for is not None),
             sim_duration_ms=self.wall_ms,
             credits_consumed=charge + self.job.priority_fee_credits,
-            summary=self.results.summary(partial=stopped_for is not None),
+            summary=summary,
+            warnings=() if summary else self.results.listed_warnings(without=outcome.reason),
             ranking=self.results.ranking(),
             percent=self.watcher.estimate.percent,
         )
+
+    def _reason_of(self, outcome: Outcome, *, was_stopped: bool) -> str | None:
+        """Return why a job ended, with the line of the profile at fault or with what was not simulated."""
+        if was_stopped:
+            return labels.with_not_reached(outcome.reason, self.results.not_reached)
+        if outcome.reason is None or outcome.error_code != ErrorCode.SIMULATION_ERROR:
+            return outcome.reason
+        return self.input.located(outcome.reason)
 
     def _store_csv(self) -> None:
         """Store the CSV table if it was requested and there are results."""

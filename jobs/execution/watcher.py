@@ -17,6 +17,8 @@ from jobs.simulator.progress import finished_run
 from jobs.simulator.stop_reasons import StopReason
 
 HINT_SECONDS = 1.0
+# A line of every simulator after the last fight
+REPORTS_BEGIN = "Generating reports"
 
 
 class Watcher:
@@ -44,16 +46,24 @@ class Watcher:
         # By the monotonic clock; None while no process runs.
         self.started: float | None = None
         self.next_hint_at = 0.0
+        # Whether the process must stop, and whether it began to write its reports before that.
+        self.must_stop = self.is_reporting = False
 
     @property
     def ran_seconds(self) -> float:
         """Return how long the attempt's processes have run in total."""
         return self.ran_before + (0.0 if self.started is None else time.monotonic() - self.started)
 
+    def begin(self) -> None:
+        """Begin to watch the next process."""
+        self.must_stop = self.is_reporting = False
+
     def on_line(self, stream: str, text: str) -> None:
         """Process an update of the simulator's output."""
         self.publisher.log.update(stream, text)
         if stream == "stdout":
+            if text.startswith(REPORTS_BEGIN) and not self.must_stop:
+                self.is_reporting = True
             update = self.estimate.meter.feed(text)
             self.live.add_baseline(update)
             self.live.add(finished_run(update))
@@ -91,10 +101,13 @@ class Watcher:
     def stop_reason(self) -> StopReason | None:
         """Return why the attempt must stop now: a cancellation or the end of its budget; None if it may run on."""
         if self.lease.cancelled.is_set():
-            return StopReason.CANCELLED
-        if self.ran_seconds >= self.budget.seconds:
-            return StopReason.CEILING if self.budget.is_complete else StopReason.CREDITS
-        return None
+            reason = StopReason.CANCELLED
+        elif self.ran_seconds >= self.budget.seconds:
+            reason = StopReason.CEILING if self.budget.is_complete else StopReason.CREDITS
+        else:
+            return None
+        self.must_stop = True
+        return reason
 
     def publish(self) -> None:
         """Publish the job's progress."""

@@ -4,6 +4,7 @@ At submission, the build is not final and included files are not read. Their dir
 therefore checked here, in the text that runs.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
@@ -14,7 +15,8 @@ from jobs.models import Build, Job
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, Bounds, analyse, analyse_submitted
 from jobs.profiles.bundle import Bundle
-from jobs.profiles.includes import BadInclude, FlatProfile, MissingFile, flatten, has_includes
+from jobs.profiles.includes import BadInclude, FlatProfile, MissingFile, SourceLine, flatten, has_includes
+from jobs.profiles.places import locate
 from jobs.profiles.policy import Rules
 
 SHOWN_CHARACTERS = 200
@@ -35,11 +37,28 @@ class CannotRun(Exception):
         self.outcome = Outcome(status=Status.FAILED, error_code=error_code, reason=reason)
 
 
-def read(job: Job, text: str, build: Build) -> tuple[str, Analysis]:
+@dataclass(frozen=True, kw_only=True)
+class InputText:
+    """A profile with its included files, its analysis, and the sources of its lines if it includes files."""
+
+    text: str
+    analysis: Analysis
+    flat: FlatProfile | None = None
+
+    def located(self, message: str) -> str:
+        """Return an error message after the line and the option that it is about, if the profile has them."""
+        place = locate(message, self.text)
+        if place is None:
+            return message
+        source = self.flat.source(place.line) if self.flat else SourceLine(None, place.line)
+        return f"{source}, {place.subject}: {message}"
+
+
+def read(job: Job, text: str, build: Build) -> InputText:
     """Return the text that a job with this profile runs on a build, and its analysis. Raises CannotRun."""
     rules = Rules(has_credentials=job.has_credentials)
     if not has_includes(text):
-        return text, analyse(text, rules=rules, bounds=bounds())
+        return InputText(text=text, analysis=analyse(text, rules=rules, bounds=bounds()))
     try:
         flat = flatten(text, bundle=_bundle_of(build))
     except MissingFile as error:
@@ -50,7 +69,7 @@ def read(job: Job, text: str, build: Build) -> tuple[str, Analysis]:
     analysis = analyse_submitted(flat.text, rules=rules, bounds=bounds())
     _require_allowed(flat, analysis)
     _require_variants(job, analysis)
-    return flat.text, analysis
+    return InputText(text=flat.text, analysis=analysis, flat=flat)
 
 
 def bounds() -> Bounds:

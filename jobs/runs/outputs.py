@@ -2,9 +2,10 @@
 
 import io
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from django.conf import settings
@@ -19,6 +20,7 @@ from jobs.simulator.reports import BrokenReport, Report
 logger = logging.getLogger(__name__)
 
 VERSION_WITHIN_LINES = 20
+NOT_WRITTEN = "the simulator did not write it"
 Opener = Callable[[], BinaryIO | None]
 LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 
@@ -39,6 +41,8 @@ class Outputs:
         self.scrubber = scrubber
         # Requested artifacts that could not be stored, as `missing` returns them.
         self.missing: list[dict[str, Any]] = []
+        # Why the HTML report must not be stored although its file may exist.
+        self.html_problem: str | None = None
 
     @cached_property
     def report(self) -> Report | BrokenReport:
@@ -58,7 +62,15 @@ class Outputs:
 
     def error_message(self) -> str | None:
         """Return the simulator's error message, or None."""
-        return messages.failure_message(self.lines("stderr"))
+        return messages.failure_message(self.lines("stderr"), self.lines("stdout"))
+
+    def last_remark(self) -> str | None:
+        """Return the simulator's last message on stderr, or None."""
+        return messages.last_remark(self.lines("stderr"))
+
+    def is_cut_short(self) -> bool:
+        """Return whether the simulator says that it ended before it had simulated everything."""
+        return messages.is_cut_short(chain(self.lines("stderr"), self.lines("stdout")))
 
     def warnings(self) -> list[str]:
         """Return the simulator's warnings on stderr, on stdout and in its report."""
@@ -66,6 +78,19 @@ class Outputs:
         reported = () if isinstance(report, BrokenReport) else map(self.scrubber.text, report.warnings)
         printed = messages.printed_warnings(self.lines("stdout"))
         return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
+
+    def html_warnings(self) -> list[str]:
+        """Return a warning if the HTML report was requested and cannot be stored."""
+        if not self.has_html:
+            return []
+        try:
+            report, reason = self._html(), NOT_WRITTEN
+        except UnsafeOutput as error:
+            report, reason = None, str(error)
+        if report is None:
+            return [f"The HTML report is missing: {reason}."]
+        report.close()
+        return []
 
     def version(self) -> str | None:
         """Return the version that the simulator printed at the beginning, or None."""
@@ -111,7 +136,7 @@ class Outputs:
     def _open(self, kind: Artifact.Kind, opener: Opener) -> BinaryIO | None:
         """Open an artifact's content. If that is impossible, add the artifact to `missing` and return None."""
         try:
-            content, reason = opener(), "the simulator did not write it"
+            content, reason = opener(), NOT_WRITTEN
         except UnsafeOutput as error:
             content, reason = None, str(error)
         if content is None:
@@ -124,16 +149,25 @@ class Outputs:
         yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
         yield Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME)
         if self.has_html:
-            yield Artifact.Kind.HTML_REPORT, partial(self._output_file, command.HTML_NAME)
+            yield Artifact.Kind.HTML_REPORT, self._html
         yield from self._logs()
 
     def _logs(self) -> Iterator[tuple[Artifact.Kind, Opener]]:
         for kind, stream in LOGS.items():
             yield kind, partial(self._log, stream)
 
+    def _html(self) -> BinaryIO | None:
+        """Open the HTML report; return None if there is none. Raises UnsafeOutput."""
+        if self.html_problem:
+            raise UnsafeOutput(self.html_problem)
+        return self._output_file(command.HTML_NAME)
+
     def _output_file(self, name: str) -> BinaryIO | None:
         """Open a file that the simulator wrote; return None if there is none. Raises UnsafeOutput."""
         output = open_output(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
+        if output is not None and not os.fstat(output.fileno()).st_size:
+            output.close()
+            raise UnsafeOutput("it is empty")
         return output and self.scrubber.stream(output)
 
     def _log(self, stream: str) -> BinaryIO:

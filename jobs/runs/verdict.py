@@ -1,13 +1,13 @@
 """The outcome of a job, decided from the end of its simulator process.
 
-The exit status alone is not enough: the simulator also exits with 0 if it could not write its report
-(`docs/reference/simulator-command-line.md#exit-status`). A job is completed only with exit status 0 and a valid
-report.
+The exit status alone is not enough: the simulator also exits with 0 if it could not write its report or did only
+a part of its work (`docs/reference/simulator-command-line.md#exit-status`). A job is completed only if its JSON
+report is valid and has everything that was asked for. The HTML report does not decide.
 """
 
 import signal
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from django.conf import settings
 
@@ -15,21 +15,52 @@ from jobs import variants
 from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
+from jobs.runs import blame
+from jobs.runs.blame import Cause
 from jobs.simulator.private_directory import megabytes
 from jobs.simulator.reports import BrokenReport, Report
+from jobs.simulator.shortfall import Asked, shortfall
 from jobs.simulator.stop_reasons import StopReason
 
 if TYPE_CHECKING:
-    # The web server needs `is_crash`, but no simulator.
+    # The web server needs reasons, but no simulator.
     from jobs.simulator.process import Ended
 
 # The other reasons are limits of the sandbox.
 JOB_STOPS = (StopReason.CEILING, StopReason.OVERTIME, StopReason.CREDITS, StopReason.CANCELLED)
-# From the simulator's own handler of segmentation faults: docs/reference/simulator-command-line.md#exit-status
-CRASH_STATUS = 11
-# The shell and the dynamic loader exit with these if a program cannot be run; simulators never do.
-NO_PROGRAM = (126, 127)
-EMPTY_INPUT_MESSAGE = "nothing to sim"
+# Why an HTML report is missing although all fights were done; the page then has its own advice.
+UNFINISHED_HTML = "all fights were done, but the simulator did not finish it"
+LACKS_LOCALE = "the simulator crashed because this machine lacks the locale that the build needs, en_US.UTF-8"
+
+
+class Messages(Protocol):
+    """What a simulator printed."""
+
+    def error_message(self) -> str | None:
+        """Return the error message, or None."""
+
+    def last_remark(self) -> str | None:
+        """Return the last message of any kind, or None."""
+
+    def is_cut_short(self) -> bool:
+        """Return whether the simulator says that it ended early."""
+
+
+@dataclass(frozen=True)
+class _NoMessages:
+    """The messages of a simulator that printed none, or whose messages were judged before."""
+
+    def error_message(self) -> str | None:
+        return None
+
+    def last_remark(self) -> str | None:
+        return None
+
+    def is_cut_short(self) -> bool:
+        return False
+
+
+NO_MESSAGES = _NoMessages()
 
 
 def judge(
@@ -37,46 +68,46 @@ def judge(
     ended: "Ended",
     *,
     report: Report | BrokenReport,
-    profilesets: int,
-    read_error_message: Callable[[], str | None],
+    asked: Asked,
+    messages: Messages,
+    has_html: bool = False,
+    fights_done: bool = False,
 ) -> Outcome:
     """Return the outcome's status, code and reason for an ended process. The caller adds the usage.
 
-    `profilesets` is the number of profilesets in the report of a complete run. `read_error_message` returns the
-    simulator's error message; it is called only for a job that failed.
+    `has_html` is whether the simulator also writes an HTML report, which does not decide. `fights_done` is whether
+    it had begun to write reports when it was stopped.
     """
     if ended.stopped_for in JOB_STOPS:
+        if has_html and fights_done and ended.stopped_for != StopReason.CANCELLED:
+            return _stopped_in_html(job, StopReason(ended.stopped_for), report, asked)
         return stopped(job, StopReason(ended.stopped_for))
-    if exceeded := _exceeded_limit(ended):
-        return _crashed(f"The simulator {exceeded} and was stopped.")
-    if ended.exit_status is None or ended.exit_status == CRASH_STATUS:
-        return _crashed(f"The simulator crashed ({_end_of(ended)}).", read_error_message())
-    if ended.exit_status != 0:
-        if error_message := read_error_message():
-            return _rejected(error_message)
-        return _crashed(f"The simulator exited with status {exit_code(ended)}.")
+    failure = _failure_of(ended, messages)
     if isinstance(report, BrokenReport):
-        return _crashed(f"The simulator wrote no valid report: {report}.")
-    return incomplete(report, profilesets, read_error_message) or Outcome(status=Status.COMPLETED)
+        return failure or _without_report(report, messages)
+    if failure is not None and not has_html:
+        return failure
+    unfinished = incomplete(report, asked, messages)
+    return (failure or unfinished) if unfinished else Outcome(status=Status.COMPLETED)
 
 
-def incomplete(
-    report: Report, profilesets: int, read_error_message: Callable[[], str | None] = lambda: None
-) -> Outcome | None:
-    """Return the outcome of a report without all `profilesets`, or None if it has them.
+def incomplete(report: Report, asked: Asked, messages: Messages = NO_MESSAGES) -> Outcome | None:
+    """Return the outcome of a report without all that was asked for, or None if it has it.
 
-    The simulator exits with 0 even if profilesets failed.
+    The simulator exits with 0 even if an exception ended one of its threads, or if profilesets failed.
     """
-    lacking = profilesets - len(report.profilesets)
-    # If nobody does any damage, reports leave profilesets out although they did not fail.
-    if lacking <= 0 or report.players[0].dps.mean <= 0:
+    lack = shortfall(report, asked)
+    is_cut_short = not asked.may_cancel and messages.is_cut_short()
+    if lack is None and not is_cut_short:
         return None
-    reason = f"The simulator returned no result for {lacking} of {profilesets} profilesets."
-    error_message = read_error_message() or next(iter(report.errors), None)
+    error_message = messages.error_message() or next(iter(report.errors), None)
+    is_theirs = (
+        lack is not None and lack.only_profilesets and blame.named_cause(error_message) in (None, Cause.TEXT)
+    )
     return Outcome(
         status=Status.FAILED,
-        error_code=ErrorCode.SIMULATION_ERROR,
-        reason=_with_error_message(reason, error_message),
+        error_code=ErrorCode.SIMULATION_ERROR if is_theirs else ErrorCode.EXECUTION_FAILED,
+        reason=_with_error_message(lack.sentence if lack else "The simulator ended early.", error_message),
     )
 
 
@@ -99,6 +130,58 @@ def stopped(job: Job, stop_reason: StopReason) -> Outcome:
     return Outcome(status=Status.TIMED_OUT, error_code=variant.cap_reached, reason=reason)
 
 
+def _stopped_in_html(job: Job, stop_reason: StopReason, report: Report | BrokenReport, asked: Asked) -> Outcome:
+    """Return the outcome of a job whose HTML report did not end: completed if its JSON report is complete."""
+    if not isinstance(report, BrokenReport) and shortfall(report, asked) is None:
+        return Outcome(status=Status.COMPLETED)
+    outcome = stopped(job, stop_reason)
+    reason = f"{outcome.reason} All fights were done, but the simulator did not finish the HTML report."
+    return Outcome(status=outcome.status, error_code=outcome.error_code, reason=reason)
+
+
+def html_problem(ended: "Ended", messages: Messages) -> str | None:
+    """Return why the HTML report of a completed job cannot be used, None if its simulator ended normally.
+
+    The simulator writes the reports last, so whatever ended it early happened in the HTML report.
+    """
+    if ended.stopped_for in JOB_STOPS:
+        return UNFINISHED_HTML
+    if exceeded := _exceeded_limit(ended):
+        return f"the simulator {exceeded} while it wrote it"
+    if ended.exit_status == 0:
+        return None
+    error_message = messages.error_message()
+    if "locale" in (error_message or ""):
+        return LACKS_LOCALE
+    end = f"crashed ({_end_of(ended)})" if _has_crashed(ended, error_message) else f"exited with {_end_of(ended)}"
+    return f"the simulator {end} while it wrote it" + (f": {error_message.rstrip('.')}" if error_message else "")
+
+
+def _failure_of(ended: "Ended", messages: Messages) -> Outcome | None:
+    """Return the outcome of a process that did not end normally, or None."""
+    if exceeded := _exceeded_limit(ended):
+        return _crashed(f"The simulator {exceeded} and was stopped.")
+    if ended.exit_status == 0:
+        return None
+    error_message = messages.error_message()
+    if _has_crashed(ended, error_message):
+        return _crashed(f"The simulator crashed ({_end_of(ended)}).", error_message)
+    cause = blame.cause_of(error_message, ended.exit_status)
+    if error_message and cause:
+        return Outcome(status=Status.FAILED, error_code=blame.ERROR_CODES[cause], reason=error_message)
+    return _crashed(f"The simulator exited with status {exit_code(ended)}.")
+
+
+def _without_report(report: BrokenReport, messages: Messages) -> Outcome:
+    """Return the outcome of a simulator that exited with 0 without a valid report."""
+    error_message = messages.error_message()
+    cause = blame.named_cause(error_message)
+    if error_message and cause in (Cause.NOTHING, Cause.TEXT):
+        return Outcome(status=Status.FAILED, error_code=blame.ERROR_CODES[cause], reason=error_message)
+    reason = f"The simulator wrote no valid report: {report}."
+    return _crashed(reason, error_message or messages.last_remark())
+
+
 def _exceeded_limit(ended: "Ended") -> str | None:
     """Return which limit a simulator exceeded, or None."""
     # The kernel sends SIGXFSZ when a single file reaches the limit.
@@ -109,6 +192,11 @@ def _exceeded_limit(ended: "Ended") -> str | None:
     if ended.stopped_for == StopReason.MEMORY_LIMIT:
         return f"exceeded the memory limit of {settings.SIM_MEMORY_BYTES >> 20:,} MiB"
     return None
+
+
+def _has_crashed(ended: "Ended", error_message: str | None) -> bool:
+    """Return whether a process that did not exit with 0 crashed."""
+    return blame.is_crash(exit_code(ended), has_error=bool(error_message))
 
 
 def _crashed(reason: str, error_message: str | None = None) -> Outcome:
@@ -125,20 +213,8 @@ def _with_error_message(reason: str, error_message: str | None) -> str:
     return f"{reason} It reported: {error_message}" if error_message else reason
 
 
-def _rejected(error_message: str) -> Outcome:
-    """Return the outcome for a simulator that rejected its input."""
-    nothing = EMPTY_INPUT_MESSAGE in error_message.lower()
-    code = ErrorCode.INPUT_INVALID if nothing else ErrorCode.SIMULATION_ERROR
-    return Outcome(status=Status.FAILED, error_code=code, reason=error_message)
-
-
-def is_crash(code: str | None) -> bool:
-    """Return whether an exit code, as returned by `exit_code`, means a crash."""
-    return code is not None and (not code.isdigit() or int(code) == CRASH_STATUS)
-
-
 def _end_of(ended: "Ended") -> str:
-    """Return how a crashed process ended, as a phrase."""
+    """Return how a process ended, as a phrase."""
     return f"status {ended.exit_status}" if ended.exit_status is not None else exit_code(ended)
 
 

@@ -16,6 +16,7 @@ from jobs.simulator import equipment, json_stream, messages, report_details, rep
 from jobs.simulator.equipment import clean
 from jobs.simulator.json_stream import Shape, UnreadableJson
 from jobs.simulator.reports import (
+    CONFIDENCE,
     LARGEST_NUMBER,
     MAX_ERRORS,
     BrokenReport,
@@ -34,7 +35,7 @@ MAX_ENTRIES = 100_000
 MAX_NAME_CHARACTERS = 8_000_000
 
 _SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "median", "count"))
-_COLLECTED: dict[str, Shape] = {"dps": _SAMPLE, "fight_length": {"count": None}}
+_COLLECTED: dict[str, Shape] = {"dps": _SAMPLE, "target_metric": _SAMPLE, "fight_length": {"count": None}}
 _ACTOR: dict[str, Shape] = {"name": None, "collected_data": _COLLECTED}
 _FIRST_ACTOR: dict[str, Shape] = {**_ACTOR, **equipment.SHAPE}
 _DETAILED_ACTOR: dict[str, Shape] = {
@@ -67,6 +68,7 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1, with_detail
         errors=tuple(getattr(document.get("logs"), "severe", ())),
         warnings=tuple(messages.distinct(chain.from_iterable(_remarks(document)))),
         details=_details(sim, options, iterations=iterations) if with_details else None,
+        confidence=report_values.number(options.get("confidence_estimator")) or CONFIDENCE,
     )
 
 
@@ -84,7 +86,7 @@ def _read(stream: BinaryIO, *, max_bytes: int, stage: int, with_details: bool) -
         "logs": _Messages,
         "notifications": _Messages,
         "sim": {
-            "options": {"iterations": None, **report_details.OPTIONS},
+            "options": {"iterations": None, "confidence_estimator": None, **report_details.OPTIONS},
             "players": partial(_Players, with_details=with_details),
             **targets,
             "profilesets": {"results": partial(_Profilesets, stage)},
@@ -257,7 +259,16 @@ def _player(entry: Mapping[str, Any]) -> Player:
         talents=equipment.talents(entry.get("talents")),
         gear=tuple(equipment.gear(entry.get("gear"))),
         reached=bool(statistics.mean or _number(dps, "count") or _number(fights, "count")),
+        target=_target(report_values.mapping(collected.get("target_metric"))),
     )
+
+
+def _target(block: Mapping[str, Any]) -> Statistics | None:
+    """Return the mean and the error of the metric that the target error applies to, None if they are missing."""
+    mean, error = report_values.number(block.get("mean")), report_values.number(block.get("mean_std_dev"))
+    if mean is None or error is None:
+        return None
+    return Statistics(mean=mean, mean_stddev=error, stddev=0, min=0, max=0)
 
 
 def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:

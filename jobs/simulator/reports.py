@@ -5,13 +5,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.simulator.messages import MAX_WARNINGS
+from jobs.simulator.messages import MAX_KEPT
 
 # Beyond all simulated numbers. Neither a product nor the square of a quotient overflows.
 LARGEST_NUMBER = 1e30
 # No simulation has more; larger figures would overflow.
 MAX_FIGHTS = 10**12
 MAX_ERRORS = 20
+# Standard errors in half of a 95 % confidence interval
+CONFIDENCE = 1.96
 _NAME_LENGTH = 100
 
 
@@ -37,7 +39,7 @@ class Statistics:
     @property
     def mean_error(self) -> float:
         """Return half the width of the 95 % confidence interval, regardless of the profile's `confidence`."""
-        return 1.96 * self.mean_stddev
+        return CONFIDENCE * self.mean_stddev
 
 
 def fights_of(stddev: float, error: float) -> float:
@@ -56,6 +58,8 @@ class Player:
     """Items in the layout of the summary."""
     reached: bool = True
     """Whether at least one iteration finished. A mean of 0 does not tell: an actor may do no damage."""
+    target: Statistics | None = None
+    """The metric that the target error applies to; None if the report does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class Report:
     """The players and profilesets that were left out because the run was stopped early."""
     details: Mapping[str, Any] | None = None
     """The document of `jobs/simulator/report_details.py`, None if it was not read."""
+    confidence: float = CONFIDENCE
+    """How many standard errors the simulator's target error is."""
 
     def only_reached(self, *, profilesets: int) -> "Report":
         """Return the report of a stopped run without the entries that finished no iteration.
@@ -111,6 +117,16 @@ class Report:
             actors=len(self.players) - len(reached), profilesets=lacking, baseline=not baseline.reached
         )
         return replace(self, players=reached, not_reached=missed)
+
+    def error_percent(self, player: Player) -> float | None:
+        """Return the error of an actor as the simulator compares it with the target error; None if unknown."""
+        return self.error_of(player.target or player.dps)
+
+    def error_of(self, statistics: Statistics) -> float | None:
+        """Return the error of a mean in percent, as the simulator compares it; None if unknown."""
+        if statistics.mean <= 0 or statistics.mean_stddev <= 0:
+            return None
+        return 100 * self.confidence * statistics.mean_stddev / statistics.mean
 
     @property
     def baseline(self) -> Player | None:
@@ -134,20 +150,30 @@ def merged_report(first: Report, others: Iterable[Report]) -> Report:
         first,
         profilesets=tuple(profilesets.values()),
         errors=tuple(errors)[:MAX_ERRORS],
-        warnings=tuple(warnings)[:MAX_WARNINGS],
+        warnings=tuple(warnings)[:MAX_KEPT],
     )
 
 
 def wrong_iterations(report: Report, *, expected: int, target_error: float, threads: int) -> str | None:
     """Return which profileset ran a wrong number of iterations, with the subject "it", or None.
 
-    `expected` is the number that the profile asks for, which is the maximum if there is a target error. Simulators
-    do not collect each thread's first iteration. A profileset whose settings are lost runs a single iteration.
+    `expected` is the number that the profile asks for, which is the maximum if there is a target error. A
+    profileset whose settings are lost runs a single iteration.
     """
-    smallest = min(expected, 2) if target_error else expected - threads
     for profileset in report.profilesets:
         count = profileset.iterations
-        if count is not None and not (smallest <= count and (target_error or count <= expected + threads)):
+        if count is None or is_share(count, expected, threads=threads):
+            continue
+        enough = min(expected, 2) <= count if target_error else expected - threads <= count
+        if not enough or not (target_error or count <= expected + threads):
             name = profileset.name[:_NAME_LENGTH]
             return f"its profileset {name!r} ran {count} iterations, not {expected}"
     return None
+
+
+def is_share(count: int, expected: int, *, threads: int) -> bool:
+    """Return whether a count is that of one thread, which a deterministic simulation reports for a profileset.
+
+    Simulators do not collect each thread's first iteration.
+    """
+    return count > 1 and abs(count - expected / threads) <= threads

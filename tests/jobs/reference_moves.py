@@ -65,6 +65,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
         credits_consumed=outcome.credits_consumed,
         summary=outcome.summary,
         character=job.character or actor.get("name", "")[:CHARACTER_LENGTH],
+        warnings=list(outcome.warnings),
         missing_artifacts=list(outcome.missing_artifacts),
         percent=outcome.percent,
         completed_at=Now(),

@@ -5,7 +5,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,22 @@ def make_stand_in(folder: Path, body: str) -> Build:
     script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXOTH | stat.S_IROTH)
     readable = [str(folder), sys.prefix, sys.base_prefix]
     return BuildFactory.create(executable=str(script), readable_paths=readable)
+
+
+ODD_ENGINE = Path(__file__).parent / "engines" / "odd-simc.sh"
+
+
+def make_odd_engine(folder: Path, *, changes: Mapping[str, str] | None = None) -> Build:
+    """Register the stand-in that misbehaves as the actor's name says, perhaps with changes to its script."""
+    folder.chmod(0o755)
+    text = ODD_ENGINE.read_text()
+    for old, new in (changes or {}).items():
+        assert old in text
+        text = text.replace(old, new)
+    script = folder / "odd-simc"
+    script.write_text(text)
+    script.chmod(0o755)
+    return BuildFactory.create(executable=str(script), readable_paths=[str(folder)], simc_version="1120-02")
 
 
 # The built-in simulator, with each profileset's mean shifted by a random multiple of its error.

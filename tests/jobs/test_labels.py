@@ -10,9 +10,10 @@ from jobs.enums import Status
 from jobs.execution import attempt
 from jobs.lifecycle import Outcome
 from jobs.models import Job, Run
-from jobs.runs import verdict
+from jobs.runs import blame, verdict
 from jobs.simulator.process import Ended
 from jobs.simulator.reports import BrokenReport, Report
+from jobs.simulator.shortfall import Asked
 
 
 def make_end(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:
@@ -31,10 +32,9 @@ def make_end(exit_status: int | None = 0, *, signal: int | None = None, stopped_
 def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
     """Return the advice for a job whose only process ended this way, without a report."""
     job = Job(attempt=1, ceiling_credits=64, ceiling_runtime_seconds=2)
-    outcome = verdict.judge(
-        job, end, report=BrokenReport("the file is missing"), profilesets=0, read_error_message=lambda: complaint
-    )
-    job.status, job.error_code = outcome.status, outcome.error_code
+    messages = Mock(error_message=lambda: complaint, last_remark=lambda: None, is_cut_short=lambda: False)
+    outcome = verdict.judge(job, end, report=BrokenReport("the file is missing"), asked=Asked(), messages=messages)
+    job.status, job.error_code, job.status_reason = outcome.status, outcome.error_code, outcome.reason
     run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
     return labels.advice(job, [run])
 
@@ -51,7 +51,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
         (make_end(stopped_for="memory_limit"), None, "less memory"),
         (make_end(None, signal=11), None, "another build channel"),
         (make_end(None, signal=9), None, "another build channel"),
-        (make_end(verdict.CRASH_STATUS), None, "another build channel"),
+        (make_end(blame.HANDLED_CRASH), None, "another build channel"),
         (make_end(1), "unknown option", "Correct the error"),
         (make_end(1), "Nothing to sim!", "Every profile needs a character"),
         (make_end(1), None, "Check the error log"),
@@ -101,8 +101,9 @@ def test_successful_jobs_have_no_advice(status: Status) -> None:
     assert labels.advice(Job(status=status, attempt=1), []) is None
 
 
-def test_the_messages_of_a_completed_run_are_not_searched() -> None:
-    read, valid = Mock(), Mock(spec=Report, profilesets=())
-    outcome = verdict.judge(Job(), make_end(), report=valid, profilesets=0, read_error_message=read)
+def test_the_cause_of_a_completed_run_is_not_searched() -> None:
+    read, valid = Mock(), Mock(spec=Report, profilesets=(), players=(), iterations=0)
+    messages = Mock(error_message=read, is_cut_short=lambda: False)
+    outcome = verdict.judge(Job(), make_end(), report=valid, asked=Asked(), messages=messages)
     assert outcome.status == "completed"
     read.assert_not_called()

@@ -164,6 +164,7 @@ class World:
             slots_used=self.random.choice([None, 1, 256]),
             credits_consumed=self.random.choice([0, 1, self.random.randint(0, 50), 60]),
             summary=summary if status == Status.COMPLETED else None,
+            warnings=self.random.choice([(), ["Warning: no"]]),
             missing_artifacts=self.random.choice([(), [{"kind": "html_report", "stage": 1, "reason": "no"}]]),
             percent=self.random.choice([0.0, 12.5, 100.0]),
         )

@@ -1,0 +1,17 @@
+"""Add the warnings of jobs that ended without a summary."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    phase = "expand"
+
+    dependencies = [("jobs", "0029_job_with_error")]
+
+    operations = [
+        migrations.AddField(
+            model_name="job",
+            name="warnings",
+            field=models.JSONField(db_default=[], default=list),
+        ),
+    ]
