@@ -24,13 +24,13 @@ from jobs.execution.multistage import Stage
 from jobs.execution.preparation import Preparation
 from jobs.execution.replicates import pooled, widening
 from jobs.execution.results import Results
+from jobs.execution.run_ends import record_end
 from jobs.execution.shard_outputs import ShardOutputs
 from jobs.execution.simulation import RunLost
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
-from jobs.models import Artifact, Job, Run
-from jobs.move_statements import RUN_END
+from jobs.models import Artifact, Job
 from jobs.runs import blame, input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, missing
@@ -43,9 +43,7 @@ from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.shortfall import Asked
 from jobs.simulator.stop_reasons import StopReason
-from simservice import statements, tracing
-from simservice.ids import NEW_ID
-from simservice.statements import Statement
+from simservice import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -378,24 +376,3 @@ def _pooled(report: Report | BrokenReport, replicates: Mapping[str, str]) -> tup
         return report, 1.0
     factor = widening(report.profilesets, replicates)
     return replace(report, profilesets=pooled(report.profilesets, replicates)), factor
-
-
-# Record how a process ended, unless its run was already recorded as lost. Return ids for the rows of its artifacts.
-END_RUN = Statement(
-    "end_run",
-    f"""
-    WITH ended AS (
-        UPDATE jobs_run SET {RUN_END} WHERE id = %(run_id)s AND ended_at IS NULL
-    )
-    SELECT {NEW_ID} FROM generate_series(1, {len(Artifact.Kind)})
-    """,  # noqa: S608 - made of constants
-)
-
-
-def record_end(run: Run, ended: Ended) -> Iterator[int]:
-    """Record how a process ended, unless its run was already recorded as lost. One statement.
-
-    Returns ids for the rows of the process's artifacts.
-    """
-    values = simulation.run_fields(run.pk, ended)
-    return iter([artifact_id for (artifact_id,) in statements.run(END_RUN, values=values)])

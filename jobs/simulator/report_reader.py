@@ -251,14 +251,15 @@ def _player(entry: Mapping[str, Any]) -> Player:
     collected = _object(entry, "collected_data")
     # Absent when the mean is 0.
     dps = _object(collected, "dps")
-    fights = _object(collected, "fight_length")
+    fights = max(_number(dps, "count"), _number(_object(collected, "fight_length"), "count"))
     statistics = _sample(dps)
     return Player(
         name=_string(entry, "name"),
         dps=statistics,
         talents=equipment.talents(entry.get("talents")),
         gear=tuple(equipment.gear(entry.get("gear"))),
-        reached=bool(statistics.mean or _number(dps, "count") or _number(fights, "count")),
+        reached=bool(statistics.mean or fights),
+        fights=int(fights),
         target=_target(report_values.mapping(collected.get("target_metric"))),
     )
 

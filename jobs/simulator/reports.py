@@ -58,6 +58,8 @@ class Player:
     """Items in the layout of the summary."""
     reached: bool = True
     """Whether at least one iteration finished. A mean of 0 does not tell: an actor may do no damage."""
+    fights: int = 0
+    """The fights that were collected; 0 if the report does not say."""
     target: Statistics | None = None
     """The metric that the target error applies to; None if the report does not say."""
 

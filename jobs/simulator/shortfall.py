@@ -58,8 +58,10 @@ def _of_actors(report: Report, asked: Asked) -> str | None:
 
 
 def _of_baseline(report: Report, asked: Asked) -> str | None:
-    count, expected = report.iterations, asked.iterations
-    if not count or not expected or count >= expected - asked.threads:
+    fights, expected = report.players[0].fights, asked.iterations
+    # The number in the options says what was done only if fights were collected too.
+    count = max(report.iterations, fights)
+    if not fights or not expected or count >= expected - asked.threads:
         return None
     if asked.is_deterministic and is_share(count, expected, threads=asked.threads):
         return None

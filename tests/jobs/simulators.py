@@ -24,7 +24,7 @@ REPORT = {
     "version": "1",
     "report_version": "2.0.0",
     "sim": {
-        "options": {"iterations": 10},
+        "options": {"iterations": 50},
         "players": [{"name": "A", "collected_data": {"dps": {"mean": 5, "mean_std_dev": 1}}}],
     },
 }

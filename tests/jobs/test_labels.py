@@ -102,7 +102,7 @@ def test_successful_jobs_have_no_advice(status: Status) -> None:
 
 
 def test_the_cause_of_a_completed_run_is_not_searched() -> None:
-    read, valid = Mock(), Mock(spec=Report, profilesets=(), players=(), iterations=0)
+    read, valid = Mock(), Mock(spec=Report, profilesets=(), players=[Mock(fights=0)], iterations=0)
     messages = Mock(error_message=read, is_cut_short=lambda: False)
     outcome = verdict.judge(Job(), make_end(), report=valid, asked=Asked(), messages=messages)
     assert outcome.status == "completed"

@@ -109,7 +109,7 @@ def test_actors_and_profilesets_that_ran_are_not_counted(tmp_path: Path) -> None
 
 def test_a_completed_run_keeps_actors_without_damage(tmp_path: Path) -> None:
     make_stand_in(tmp_path, f'{STAND_IN}\nleave([actor("A", 10, 1000), actor("Tank", 0, 0)])')
-    job = run(csv=True)
+    job = run(csv=True, text='mage="A"\niterations=10\n')
     assert job.summary is not None
     assert job.summary["actors"]["count"] == 2
     assert "not_reached" not in job.summary

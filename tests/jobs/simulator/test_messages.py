@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.messages import failure_message, printed_warnings, warnings
+from jobs.simulator.messages import distinct, failure_message, is_cut_short, listed, printed_warnings, warnings
 from jobs.simulator.report_reader import read_report
 
 UNKNOWN = "Warning: Unknown option 'json3' with value 'o3.json', ignoring"
@@ -18,6 +18,12 @@ BAD_SET = "Profileset 'a' Setup failure: Unexpected parameter 'b'"
 BAD_HASH = "Initialization error: Player 'X': Hash 'G': Not enough characters."
 PRIORITY = "Could not set process priority.: Operation not permitted"
 ASSERTION = "simc: {}generic.hpp:546: To as(From): Assertion `f == static_cast<From>( t )' failed."
+STUCK = "Simulator likely stuck on thread=0, iteration=12, seed=1, player=A, canceling ..."
+HEALER = "Druid restoration healing for player A is not currently supported."
+HOTFIX = (
+    "[2025-03-26]: PTR-Hotfix 'Bolts' for spell 'Bolt (9)' effect#2 (8) failed verification. DBC: 3.0, Verify: 1"
+)
+CHILD = "Error in child simulation (1): Player 'A' could not find spell data"
 SETUP = "Simulation has been canceled during player setup! (thread=0)"
 
 
@@ -42,6 +48,15 @@ class TestFailureMessage:
                 "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no wheel\n",
                 "no wheel",
             ),
+            (f"{UNKNOWN}\n{NO_LIST}\n{STUCK}\n{SETUP}\nError: Canceled\n", STUCK),
+            (f"An item is old\n{HEALER}\nNo active players in sim!\nSimulation was canceled.\nbye", HEALER),
+            (f"{HOTFIX}\n{HEALER}\n{HOTFIX}\n{SETUP}\n", HEALER),
+            ("No active players in sim!\nSimulation was canceled.\n", "No active players in sim!"),
+            (
+                "Simulation has been canceled after 37 iterations! (thread=0)  ",
+                "Simulation has been canceled after 37 iterations! (thread=0)",
+            ),
+            (f"An item is old\n{CHILD}\nSimulation has been canceled after 37 iterations!", CHILD),
             (f"{UNKNOWN}\nError: Canceled\n", "The simulator cancelled the run without giving a reason."),
         ],
         ids=[
@@ -55,6 +70,12 @@ class TestFailureMessage:
             "2026",
             "assertion",
             "exception",
+            "stuck",
+            "healer",
+            "hotfixes",
+            "consequence",
+            "only cancelled",
+            "thread",
             "no cause",
         ],
     )
@@ -66,7 +87,14 @@ class TestFailureMessage:
         assert message_of(stderr) is None
 
     def test_control_characters_are_removed(self) -> None:
-        assert message_of("Error: a\x1b\x00\u202e\ud800b\tc") == "abc"
+        assert message_of("Error: a\x1b\x00\u202e\ud800b\tc") == "aU+202Ebc"
+
+    @pytest.mark.parametrize(
+        "invisible", ["\ufeff", "\u00a0", "\u200b", "\u3164", "\u2028", "\ufe0f", "\U000e0041"]
+    )
+    def test_invisible_characters_are_named(self, invisible: str) -> None:
+        message = f"Unknown option '{invisible}warrior'"
+        assert message_of(f"Error: {message}") == message.replace(invisible, f"U+{ord(invisible):04X}")
 
     def test_long_messages_are_cut(self) -> None:
         assert len(message_of("Error: " + "x" * 9999) or "") == 500
@@ -88,8 +116,44 @@ class TestFailureMessage:
         message = message_of(f"{text}\nError: {text}")
         assert message is None or message.isprintable()
 
+    @pytest.mark.parametrize(
+        ("stdout", "cause"),
+        [
+            ("Nothing to sim! Usage: simc <profile> [option=value ...]", "Nothing to sim!"),
+            (f"Base_Name\nDPS=5\nError: {BAD_HASH}", BAD_HASH),
+            (f"a name\n{SETUP}", SETUP),
+            (f"{UNKNOWN}\n{NO_LIST}", None),
+        ],
+    )
+    def test_marked_lines_of_stdout_are_read_too(self, stdout: str, cause: str | None) -> None:
+        assert failure_message([], stdout.split("\n")) == cause
+        assert failure_message(["Error: first"], stdout.split("\n")) == "first"
+
+    @pytest.mark.parametrize(
+        ("line", "expected"),
+        [
+            (CHILD, True),
+            ("Trivial: Simulation has been canceled after 37 iterations!", True),
+            ("Simulation has been forcefully cancelled at 601.1 because twice the expected", False),
+        ],
+    )
+    def test_a_simulator_says_that_it_ended_early(self, line: str, expected: object) -> None:
+        assert is_cut_short(["", line]) is expected
+
 
 class TestWarnings:
+    def test_important_warnings_come_first_and_are_kept(self) -> None:
+        renamed = "A has duplicate name, renaming to A1"
+        bad_hash = "Player 'A' has an invalid talent tree hash"
+        others = [f"w{chr(code)}" for code in range(0x4E00, 0x4E00 + 300)]
+        found = listed([], distinct([*others, renamed, bad_hash, HOTFIX, UNKNOWN]))
+        assert found[:4] == [UNKNOWN, bad_hash, renamed, others[0]]
+
+    def test_unknown_options_are_told_apart_by_name(self) -> None:
+        unknown = "Warning: Unknown option '{}' with value '{}', ignoring"
+        lines = [unknown.format(*each) for each in (("gear1", 1), ("gear1", 2), ("gear2", 1))]
+        assert warnings(lines) == [lines[0], lines[2]]
+
     def test_errors_and_interrupts_are_no_warnings(self) -> None:
         stderr = [
             UNKNOWN,
@@ -109,7 +173,12 @@ class TestWarnings:
 
     def test_warnings_are_distinct_and_at_most_20(self) -> None:
         assert warnings(["Warning: a", "Trivial: Warning: a", "Warning: a "]) == ["Warning: a"]
-        assert warnings(f"w{number}" for number in range(99)) == [f"w{number}" for number in range(20)]
+        assert warnings(f"w{number}" for number in range(99)) == ["w0"]
+        others = [f"w{chr(code)}" for code in range(0x4E00, 0x4E00 + 999)]
+        assert warnings(others) == others[:200]
+        assert listed(["a note"], others[:19]) == ["a note", *others[:19]]
+        assert listed(["a note"], others[:20]) == ["a note", *others[:18], "2 more warnings are in the logs."]
+        assert listed([], others)[19:] == ["At least 181 more warnings are in the logs."]
 
     def test_warnings_are_cut_and_printable(self) -> None:
         assert warnings(["\x1b[31mx\x00\ud800" + "y" * 999]) == ["[31mx" + "y" * 495]
@@ -137,5 +206,5 @@ class TestWarnings:
     @given(st.lists(st.text()))
     def test_any_lines_give_few_short_printable_warnings(self, lines: list[str]) -> None:
         messages = warnings(lines)
-        assert len(messages) == len(set(messages)) <= 20
+        assert len(messages) == len(set(messages)) <= 200
         assert all(text and text.isprintable() and len(text) <= 500 for text in messages)
