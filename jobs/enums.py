@@ -117,10 +117,6 @@ class ErrorCode(models.TextChoices):
     INTERNAL = "internal"
 
 
-# Failed jobs with these have a result if their summary is marked as partial.
-WITH_PARTIAL_RESULT = (ErrorCode.EXECUTION_FAILED, ErrorCode.SIMULATION_ERROR)
-
-
 class Priority(models.IntegerChoices):
     """The lanes of the queue; a lower number starts first (docs/reference/contract.md#priority)."""
 

@@ -19,7 +19,6 @@ from jobs.enums import (
     CLAIMED,
     TERMINAL,
     WAITING,
-    WITH_PARTIAL_RESULT,
     WITH_RESULT,
     Channel,
     ErrorCode,
@@ -265,9 +264,10 @@ class Job(models.Model):
     @property
     def has_result(self) -> bool:
         """Return whether the summary is a full or partial result; that of another failed job is not."""
-        if self.status in WITH_RESULT or self.error_code == ErrorCode.INSUFFICIENT_CREDITS:
-            return True
-        return self.error_code in WITH_PARTIAL_RESULT and self.is_partial
+        if self.error_code == ErrorCode.EXECUTION_FAILED:
+            # A run that ended early by itself
+            return self.is_partial
+        return self.status in WITH_RESULT or self.error_code == ErrorCode.INSUFFICIENT_CREDITS
 
     @property
     def is_partial(self) -> bool:

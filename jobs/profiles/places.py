@@ -17,9 +17,10 @@ _SLOT = re.compile(r"\bslot[ :=]+'?([a-z]+_?[a-z]*[0-9]?)\b", re.IGNORECASE)
 _ITEM = re.compile(r"\bitem(?: id)?[ :=]+'?([0-9]+)\b", re.IGNORECASE)
 _ACTOR = re.compile(r"\b(?:Actor|Player) '([^']+)'", re.IGNORECASE)
 _PROFILESET = re.compile(r"\bProfileset '([^']+)'", re.IGNORECASE)
-_QUOTED = re.compile(r"'([^']{4,})'")
+_QUOTED = re.compile(r"'([^']+)'")
 _ITEM_ID = re.compile(r"(?:^|,)id=([0-9]+)")
 _SHOWN_CHARACTERS = 40
+_SHORT_CHARACTERS = 3
 
 
 class Place(NamedTuple):
@@ -66,7 +67,7 @@ def _tests(message: str) -> Iterator[Callable[[_Option], bool]]:
         yield lambda each: each.name == slot[1].lower()
     if item := _ITEM.search(message):
         yield lambda each: _item_id(each) == item[1]
-    for quoted in _QUOTED.findall(message):
+    for quoted in filter(_is_telling, _QUOTED.findall(message)):
         yield lambda each, quoted=quoted: quoted in each.value and each.name not in CLASSES  # type: ignore[misc]
 
 
@@ -81,6 +82,11 @@ def _options(text: str) -> Iterator[_Option]:
             actor = value.partition(",")[0]
         if name:
             yield _Option(token.line, name.rstrip("+"), value, actor, key and key[0])
+
+
+def _is_telling(quoted: str) -> bool:
+    """Return whether a quoted text is long enough to be found in the right option only."""
+    return len(quoted) > _SHORT_CHARACTERS
 
 
 def _item_id(option: _Option) -> str | None:

@@ -62,7 +62,7 @@ def of_partial(report: Report, asked: Asked) -> list[str]:
     See `docs/reference/simulator-command-line.md#iterations-and-errors`.
     """
     fight = (report.details or {}).get("fight", {})
-    if asked.target_error or fight.get("variation") == 0:
+    if asked.target_error or fight.get("variation") == 0 or not _has_unfinished(report, asked):
         return []
     warning = (
         "These results are biased: without a target error, the simulator begins with fights of average length and "
@@ -70,6 +70,12 @@ def of_partial(report: Report, asked: Asked) -> list[str]:
         "iterations or with a target error."
     )
     return [warning]
+
+
+def _has_unfinished(report: Report, asked: Asked) -> bool:
+    """Return whether the baseline or a profileset has fewer iterations than asked for."""
+    counts = [report.iterations, *(entry.iterations for entry in report.profilesets)]
+    return any(count is not None and count < asked.limit - asked.threads for count in counts)
 
 
 def _lengths(report: Report) -> str:

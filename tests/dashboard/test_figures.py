@@ -12,12 +12,14 @@ from tests.dashboard.summaries import make_completed_job, make_stopped_job, summ
 from tests.factories import make_member
 
 pytestmark = pytest.mark.django_db
-FAILED = [("failed", "simulation_error"), ("failed", "execution_failed"), ("failed", "internal")]
+FAILED = [("failed", "simulation_error"), ("failed", "internal")]
 STOPPED = [
     ("timed_out", "max_credits_reached"),
     ("timed_out", "execution_timeout"),
     ("cancelled", "user_cancelled"),
     ("failed", "insufficient_credits"),
+    # Its simulator ended early by itself.
+    ("failed", "execution_failed"),
 ]
 PAGES = ["/dashboard/{account}/", "/dashboard/{account}/jobs", "/dashboard/{account}/jobs/{job}", "/share/{token}"]
 

@@ -272,3 +272,18 @@ def test_a_target_error_that_was_not_reached_is_named(tmp_path: Path, lines: lis
 def test_the_engine_leaves_its_report_as_it_is(tmp_path: Path) -> None:
     job = run_odd(tmp_path, "plain", html=True)
     assert content(job, Artifact.Kind.HTML_REPORT).startswith(b"<!DOCTYPE html>")
+
+
+def test_a_stopped_run_shows_its_real_fight_lengths(tmp_path: Path) -> None:
+    fights = '"fight_length":{"sum":1,"count":$3,"mean":300'
+    changes = {
+        'echo "Error in child': 'trap \'report "odd child" 100000.5 37; exit 0\' INT; sleep 30 & wait; : "Error in child',
+        fights: f'{fights},"min":299.5,"max":300.5',
+    }
+    job = run_odd(tmp_path, "child", "iterations=10000", changes=changes, **CAP)
+    assert end_of(job) == ("timed_out", "max_credits_reached")
+    (warning,) = job.listed_warnings
+    assert warning.startswith("These results are biased: without a target error")
+    assert "The simulated fights last 299.5 to 300.5 s." in warning
+    for page in pages_of(job):
+        assert "Its fights lasted 299.5 to 300.5 s, 300.0 s on average." in page

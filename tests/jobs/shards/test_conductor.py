@@ -174,3 +174,11 @@ def test_helpers_are_woken_when_the_job_starts(tmp_path: Path, monkeypatch: pyte
     job = conducted()
     assert job.status == "completed"
     assert hints[0] == 3
+
+
+def test_no_shard_of_a_deterministic_simulation_runs_twice(tmp_path: Path) -> None:
+    """With two threads, the simulator reports half of the iterations of each profileset."""
+    make_simulator(tmp_path, "counts.update({name: max(1, count // 2) for name, count in counts.items()})")
+    job = conducted(helpers=1, vcpus=2, text=f"{PROFILE}deterministic=1\n")
+    assert (job.status, len(results_of(job))) == ("completed", len(NAMES))
+    assert set(Run.objects.values_list("try_number", flat=True)) == {1}
