@@ -64,6 +64,7 @@ OUTCOME_FIELDS = (
     "slots_used",
     "percent",
     "simulator_exit_code",
+    "warnings",
     "missing_artifacts",
     "started_at",
     "completed_at",

@@ -295,7 +295,7 @@ class Stages:
             fights_done=fights_done,
         )
         is_completed = outcome.status == Status.COMPLETED
-        if is_completed or (fights_done and ended.stopped_for in verdict.JOB_STOPS):
+        if outputs.has_html and (is_completed or (fights_done and ended.stopped_for in verdict.JOB_STOPS)):
             outputs.html_problem = verdict.html_problem(ended, outputs)
         if is_completed:
             self.results.notes += outputs.html_warnings()

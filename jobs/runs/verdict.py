@@ -140,7 +140,7 @@ def _stopped_in_html(job: Job, stop_reason: StopReason, report: Report | BrokenR
 
 
 def html_problem(ended: "Ended", messages: Messages) -> str | None:
-    """Return why the HTML report of a completed job cannot be used, None if its simulator ended normally.
+    """Return why the HTML report of a completed job cannot be used, or None.
 
     The simulator writes the reports last, so whatever ended it early happened in the HTML report.
     """
@@ -148,9 +148,10 @@ def html_problem(ended: "Ended", messages: Messages) -> str | None:
         return UNFINISHED_HTML
     if exceeded := _exceeded_limit(ended):
         return f"the simulator {exceeded} while it wrote it"
-    if ended.exit_status == 0:
-        return None
     error_message = messages.error_message()
+    if ended.exit_status == 0:
+        is_about_html = "html" in (error_message or "").lower()
+        return f"the simulator reported: {error_message}".rstrip(".") if is_about_html else None
     if "locale" in (error_message or ""):
         return LACKS_LOCALE
     end = f"crashed ({_end_of(ended)})" if _has_crashed(ended, error_message) else f"exited with {_end_of(ended)}"

@@ -25,6 +25,7 @@ _BARE_ERROR = re.compile(
 )
 _USAGE = re.compile(r"\s*\bUsage: .*")
 _WARNING = re.compile(r"Trivial: |(?:Moderate: )?Warning: ")
+_CUT_SHORT = re.compile(r"Simulation (?:has been|was) cancell?ed\b|Error in child simulation\b")
 # A consequence of an error or of a stop by the service, not a cause.
 _CANCELLED = re.compile(r"(?:Simulation (?:has been|was) )?cancell?ed\b", re.IGNORECASE)
 _CONSEQUENCE = re.compile(r"No active players in sim\b|terminate called after throwing\b")
@@ -89,12 +90,11 @@ def _is_marked(line: str) -> bool:
 
 
 def is_cut_short(lines: Iterable[str]) -> bool:
-    """Return whether the simulator says in lines of stderr that it ended before it had simulated everything.
+    """Return whether the simulator says in some lines that it ended before it had simulated everything.
 
     It exits with 0 nevertheless (`docs/reference/simulator-command-line.md#exit-status`).
     """
-    texts = map(_without_grade, lines)
-    return any(_CANCELLED.match(text) or text.startswith("Error in child simulation") for text in texts)
+    return any(_CUT_SHORT.match(_without_grade(line)) for line in lines)
 
 
 def last_remark(lines: Iterable[str]) -> str | None:

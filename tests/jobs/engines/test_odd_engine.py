@@ -168,6 +168,10 @@ class TestOptionalParts:
             (': > "$html"; exit 0;;', "It is empty."),
             ("exit 0;;", "The simulator did not write it."),
             (
+                'echo "Error generating HTML report: no template." >&2; exit 0;;',
+                "The simulator reported: Error generating HTML report: no template.",
+            ),
+            (
                 'echo "Error: Report output error: no html" >&2; exit 61;;',
                 "The simulator exited with status 61 while it wrote it: Report output error: no html.",
             ),
@@ -276,8 +280,9 @@ def test_the_engine_leaves_its_report_as_it_is(tmp_path: Path) -> None:
 
 def test_a_stopped_run_shows_its_real_fight_lengths(tmp_path: Path) -> None:
     fights = '"fight_length":{"sum":1,"count":$3,"mean":300'
+    waits = "trap 'report \"odd child\" 100000.5 37; exit 0' INT; sleep 30 & wait"
     changes = {
-        'echo "Error in child': 'trap \'report "odd child" 100000.5 37; exit 0\' INT; sleep 30 & wait; : "Error in child',
+        'echo "Error in child': f'{waits}; : "Error in child',
         fights: f'{fights},"min":299.5,"max":300.5',
     }
     job = run_odd(tmp_path, "child", "iterations=10000", changes=changes, **CAP)

@@ -91,8 +91,8 @@ def test_unreached_target_errors_are_counted_with_their_error() -> None:
     report = replace(REPORT, profilesets=sets(1000, 500, 999))
     (warning,) = target_not_reached(report, replace(ASKED, target_error=0.5))
     assert warning == (
-        "The limit of 1,000 iterations ended 3 simulations before the target error of 0.5 % was reached. The largest "
-        "error is 0.98 %."
+        "The limit of 1,000 iterations ended 3 simulations before the target error of 0.5 % was reached. The "
+        "largest error is 0.98 %."
     )
     assert not list(target_not_reached(report, replace(ASKED, target_error=1.0)))
     assert not list(target_not_reached(report, ASKED))

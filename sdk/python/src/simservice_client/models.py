@@ -1020,6 +1020,8 @@ class Result(Model):
     summary: Summary | None
     """Null if the simulator wrote no report."""
     artifacts: list[ResultArtifact]
+    warnings: list[str] | None = None
+    """Warnings about the run, also if there is no summary. Omitted if none."""
     missing_artifacts: list[MissingArtifact] | None = key("missingArtifacts", default=None)
     """Omitted if there are none."""
     details: ResultDetails | None = None
@@ -1162,9 +1164,9 @@ class Summary(Model):
     iterations: int | None = None
     """Number of iterations. Present if the job ran in a single pass."""
     partial: Literal[True] | None = None
-    """Present if the run was stopped early."""
+    """Present if the run ended before it had simulated everything."""
     warnings: list[str] | None = None
-    """The simulator's warnings, without duplicates."""
+    """Warnings about the run, the most important ones first."""
     not_reached: NotReached | None = None
     """Present if the run was stopped before all actors and profilesets were simulated."""
 
