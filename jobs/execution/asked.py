@@ -35,7 +35,7 @@ def asked_of(
         },
         threads=threads,
         is_deterministic="deterministic" in text,
-        may_cancel=analysis.cancels_profilesets,
+        profilesets_may_end_early=analysis.cancels_profilesets,
     )
 
 

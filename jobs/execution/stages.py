@@ -41,7 +41,7 @@ from jobs.simulator import command
 from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.shortfall import Asked
+from jobs.simulator.shortfall import Asked, shortfall
 from jobs.simulator.stop_reasons import StopReason
 from simservice import tracing
 
@@ -206,8 +206,13 @@ class Stages:
         """
         if outcome.status != Status.COMPLETED or isinstance(report, BrokenReport):
             return outcome
-        incomplete = verdict.incomplete(report, self.asked)
-        return replace(incomplete, exit_code=outcome.exit_code) if incomplete else outcome
+        incomplete = verdict.incomplete(report, replace(self.asked, profilesets_may_end_early=True))
+        if incomplete:
+            return replace(incomplete, exit_code=outcome.exit_code)
+        # The intake ran its shard again with the whole baseline, so the profile itself is the cause.
+        if lack := shortfall(report, self.asked):
+            self.results.notes.append(lack.sentence)
+        return outcome
 
     def _store_shards(self, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, stage: Stage) -> None:
         """Store the merged artifacts of a stage. Raises NotStored or WorkerStops."""

@@ -97,7 +97,7 @@ def incomplete(report: Report, asked: Asked, messages: Messages = NO_MESSAGES) -
     The simulator exits with 0 even if an exception ended one of its threads, or if profilesets failed.
     """
     lack = shortfall(report, asked)
-    is_cut_short = not asked.may_cancel and messages.is_cut_short()
+    is_cut_short = not asked.profilesets_may_end_early and messages.is_cut_short()
     if lack is None and not is_cut_short:
         return None
     error_message = messages.error_message() or next(iter(report.errors), None)

@@ -26,8 +26,8 @@ class Asked:
     """Those of the profilesets that have their own, by name."""
     threads: int = 1
     is_deterministic: bool = False
-    may_cancel: bool = False
-    """Whether the profile lets the simulator cancel profilesets by itself."""
+    profilesets_may_end_early: bool = False
+    """Whether profilesets with fewer iterations are right, as with a controller that cancels some of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +80,7 @@ def _of_baseline(report: Report, asked: Asked) -> str | None:
 
 def _of_profilesets(report: Report, asked: Asked) -> str | None:
     """Return which profileset has too few iterations, or None. With a target error, any number can be enough."""
-    if asked.target_error or asked.may_cancel:
+    if asked.target_error or asked.profilesets_may_end_early:
         return None
     for profileset in report.profilesets:
         count, expected = profileset.iterations, asked.own_iterations.get(profileset.name, asked.iterations)

@@ -55,7 +55,7 @@ def share_page(job: Job) -> str:
 @pytest.mark.slow
 def test_a_report_of_42_mb_completes(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     make_stand_in(tmp_path, LEAVE_LARGE_REPORT)
-    job = run(key[0].client, csv=True)
+    job = run(key[0].client, csv=True, text='mage="Actor 0"\niterations=10\n')
     assert (job.status, job.status_reason) == ("completed", None)
     result = result_of(api, job)
     assert result["summary"]["actors"]["count"] == 40

@@ -35,7 +35,7 @@ def sets(*counts: int | None) -> tuple[Profileset, ...]:
         ({"profilesets": sets(100)}, {"profilesets": 1, "target_error": 1.0}),
         ({"profilesets": sets(100)}, {"profilesets": 1, "own_iterations": {"set 0": 100}}),
         ({"profilesets": sets(100)}, {"profilesets": 1, "own_iterations": {"set 0": 0}}),
-        ({"profilesets": sets(100)}, {"may_cancel": True}),
+        ({"profilesets": sets(100)}, {"profilesets_may_end_early": True}),
     ],
 )
 def test_complete_and_uncertain_work_is_accepted(report: dict[str, object], asked: dict[str, object]) -> None:
