@@ -12,7 +12,8 @@ from bench import trials
 from bench.simulator import EXECUTABLE
 from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
 from jobs.execution.replicates import pooled, widening
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.analysis import analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from jobs.simulator import command
 from jobs.simulator.report_reader import read_report

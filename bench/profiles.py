@@ -10,7 +10,8 @@ import tracemalloc
 
 from bench import hostile
 from bench.hostile import Body
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.analysis import analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 
 SETTINGS = {

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
 from jobs.execution.replicates import pooled, widening
-from jobs.profiles.analysis import Analysis, Bounds, analyse
+from jobs.profiles.analysis import Analysis, analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 

@@ -1,6 +1,6 @@
 """The check of a job form: what a submission would run and cost, in words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,8 @@ from jobs import labels
 from jobs.dry_run import DryRun
 from jobs.enums import MultistageReason
 from jobs.estimates import Estimate, Range
+from jobs.profiles.analysis import LISTED_WARNINGS
+from jobs.profiles.characters import visible
 from jobs.profiles.policy import Refusal
 
 CONTEXT_LINES = 2
@@ -99,11 +101,17 @@ def _basis(estimate: Estimate) -> str:
 def _warnings(found: DryRun) -> Iterator[str]:
     if found.estimate and found.ceilings and found.estimate.seconds.expected > found.ceilings.runtime_seconds:
         yield f"The job will probably reach its limit before it ends. {labels.RAISE_THE_LIMIT}"
-    for warning in found.warnings[:MAX_WARNINGS]:
+    yield from listed(found.warnings)
+
+
+def listed(warnings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the first warnings of a submission with their lines, and how many more there are."""
+    for warning in warnings[:MAX_WARNINGS]:
         at = "" if warning["line"] is None else f"Line {warning['line']}: "
         yield f"{at}{warning['message']}"
-    if unlisted := len(found.warnings[MAX_WARNINGS:]):
-        yield f"{unlisted:,} more number{' is' if unlisted == 1 else 's are'} outside the service's limits."
+    if unlisted := len(warnings[MAX_WARNINGS:]):
+        at_least = "At least " if len(warnings) == LISTED_WARNINGS else ""
+        yield f"{at_least}{unlisted:,} more warning{'' if unlisted == 1 else 's'}."
 
 
 def lines_in_context(text: str, refusals: Sequence[Refusal]) -> list[dict[str, Any]]:
@@ -117,7 +125,7 @@ def lines_in_context(text: str, refusals: Sequence[Refusal]) -> list[dict[str, A
     return [
         {
             "number": number,
-            "text": lines[number - 1][:MAX_LINE_LENGTH],
+            "text": visible(lines[number - 1][:MAX_LINE_LENGTH]),
             "reason": reasons[number].reason if number in reasons else "",
             "gap": number - 1 not in shown and number > 1,
         }

@@ -22,7 +22,7 @@ from clients.members import Role
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
-from dashboard.job_check import MAX_WARNINGS, Check, check_of, lines_in_context
+from dashboard.job_check import Check, check_of, lines_in_context, listed
 from dashboard.job_form_errors import message_of
 from dashboard.job_list import clients_of
 from dashboard.run_again import initial_values
@@ -323,8 +323,8 @@ def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpR
     # A repeated form raises an error instead of a replay.
     accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(access, form)), deduplication=one_form))
     messages.success(request, "Job submitted.")
-    for warning in accepted.warnings[:MAX_WARNINGS]:
-        messages.warning(request, f"Line {warning['line']}: {warning['message']}")
+    for warning in listed(accepted.warnings):
+        messages.warning(request, warning)
     return redirect("job", access.account.name, accepted.job.pk)
 
 

@@ -27,8 +27,11 @@ class ProfileTooComplex(JobsError):
     excess: str
 
 
+@dataclass(eq=False, kw_only=True)
 class NothingToSimulate(JobsError):
-    """The profile does not define a character."""
+    """The profile does not define a character, perhaps because the text has lost its line breaks."""
+
+    lost_line_breaks: bool
 
 
 @dataclass(eq=False, kw_only=True)

@@ -19,9 +19,8 @@ from jobs.execution.multistage import COARSE_TARGET_ERRORS, StagePlan
 from jobs.execution.stage_statistics import statistics_of
 from jobs.models import CHARACTER_LENGTH, Build
 from jobs.profiles.analysis import Analysis
-from jobs.runs.input_text import bounds
+from jobs.profiles.numbers import Numbers
 from jobs.shards.durations import expected_fights
-from jobs.shards.texts import Numbers, effective_numbers
 from jobs.simulator.reports import fights_of
 
 READ_JOBS = 40
@@ -184,8 +183,7 @@ def _fights_of_profile(analysis: Analysis, stages: StagePlan, *, spread: float, 
     actors = max(1, analysis.actors + analysis.included_actors) + analysis.copies
     candidates = len(analysis.profilesets)
     if not stages.enabled:
-        numbers = effective_numbers(analysis, bounds=bounds())
-        return (actors + candidates) * expected_fights(numbers, spread=spread)
+        return (actors + candidates) * expected_fights(analysis.effective_numbers(), spread=spread)
     count = len(stages.stages)
     known = statistics_of([(list(job.stages), [], []) for job in past if len(job.stages) == count])
     total, remaining = 0.0, float(candidates)

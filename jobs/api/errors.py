@@ -5,7 +5,7 @@ from uuid import UUID
 
 from jobs import errors
 from jobs.profiles.policy import Refusal
-from jobs.runs.input_text import NOTHING_TO_SIMULATE, shown
+from jobs.runs.input_text import LINE_BREAKS_LOST, NOTHING_TO_SIMULATE, shown
 from jobs.submission.validation import MAX_PIN_AGE_DAYS
 from simservice.api import errors as http
 from simservice.api.exception_handler import as_api_error
@@ -26,18 +26,20 @@ def _(error: errors.ProfileRejected) -> http.ApiError:
     first = error.refusals[0]
     others = error.count - 1
     more = f" {others:,} more {'directive is' if others == 1 else 'directives are'} refused." if others else ""
+    message = f"Line {first.line}, {shown(first.text)}: {first.reason}.{more}"
     return http.ProfileRefused(
         {
-            "message": f"Line {first.line}, {shown(first.text)}: {first.reason}.{more}",
+            "message": message,
             "blocked": [_blocked(refusal) for refusal in error.refusals],
             "blockedCount": error.count,
             "blockedTruncated": error.count > len(error.refusals),
-        }
+        },
+        message=message,
     )
 
 
 def _blocked(refusal: Refusal) -> dict[str, Any]:
-    return {"line": refusal.line, "text": shown(refusal.text)}
+    return {"line": refusal.line, "text": shown(refusal.text), "reason": refusal.reason}
 
 
 @as_api_error.register
@@ -46,8 +48,9 @@ def _(error: errors.ProfileTooComplex) -> http.ApiError:
 
 
 @as_api_error.register
-def _(error: errors.NothingToSimulate) -> http.ApiError:  # noqa: ARG001
-    return _profile_refused(NOTHING_TO_SIMULATE)
+def _(error: errors.NothingToSimulate) -> http.ApiError:
+    hint = f" {LINE_BREAKS_LOST}" if error.lost_line_breaks else ""
+    return _profile_refused(f"{NOTHING_TO_SIMULATE}{hint}")
 
 
 def _profile_refused(message: str) -> http.ApiError:

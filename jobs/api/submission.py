@@ -56,12 +56,14 @@ class SubmittedRuntime(TypedDict):
 
 
 class ProfileWarning(TypedDict):
-    """A number in the profile that was replaced because of a limit, or a report that the build cannot write."""
+    """What differs from the request: a correction of the profile, an unknown character, or a report without a file."""
 
-    kind: Literal["iterations_clamped", "target_error_floored", "html_report_unavailable"]
+    kind: Literal[
+        "iterations_clamped", "target_error_floored", "option_replaced", "actor_unknown", "html_report_unavailable"
+    ]
     line: Annotated[Count | None, "Line of the profile, counted from 1; null if the warning concerns no line"]
-    requested: int | float | str | None
-    applied: int | float | None
+    requested: Annotated[int | float | str | None, "The value in the profile, shortened; null if it has none"]
+    applied: Annotated[int | float | None, "The value that applies instead; null if there is none"]
     message: str
 
 

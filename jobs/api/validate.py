@@ -28,8 +28,9 @@ from jobs.errors import JobsError
 from jobs.estimates import Estimate, Range
 from jobs.execution.multistage import StagePlan
 from jobs.models import Build
-from jobs.profiles.analysis import LISTED_NAMES, LISTED_REFUSALS, LISTED_WARNINGS
+from jobs.profiles.analysis import LISTED_NAMES, LISTED_WARNINGS
 from jobs.profiles.policy import Refusal
+from jobs.profiles.refusals import LISTED_REFUSALS
 from jobs.queueing.forecast import QueuePosition
 from jobs.runs.input_text import shown
 from jobs.submission import accept
@@ -46,7 +47,9 @@ class RefusedLine(TypedDict):
     """A line of the profile that must not run."""
 
     line: Annotated[Count, "Line of the profile, counted from 1"]
-    text: Annotated[str, "The option as the simulator reads it, shortened"]
+    text: Annotated[
+        str, "The option as the simulator reads it, or the whole line if it is not an option; shortened"
+    ]
     reason: str
 
 

@@ -28,12 +28,13 @@ from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Shard, ShardedStage
 from jobs.move_statements import MAX_LOSSES
+from jobs.profiles.numbers import Numbers
 from jobs.queueing import announcements
 from jobs.runs import verdict
 from jobs.shards import executables, moves, progress, texts
 from jobs.shards.moves import ClaimedShard, StageState
 from jobs.shards.results import ShardResult
-from jobs.shards.texts import CutProfile, Numbers, ProfilesetText
+from jobs.shards.texts import CutProfile, ProfilesetText
 from jobs.simulator import messages
 from jobs.simulator.progress import ProgressMeter, finished_run
 from jobs.simulator.stop_reasons import StopReason

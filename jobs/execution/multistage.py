@@ -12,7 +12,8 @@ from statistics import NormalDist
 
 from jobs.enums import MultistageReason, StageLabel
 from jobs.execution.replicates import known_error, names_for
-from jobs.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, Bounds, with_limits
+from jobs.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, with_limits
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.selection import remaining_lines
 from jobs.profiles.values import read_integer, read_number
 from jobs.simulator.reports import Profileset

@@ -17,11 +17,12 @@ from django.conf import settings
 from jobs.artifacts import NotStored
 from jobs.enums import ShardStatus
 from jobs.models import Artifact, Shard, ShardedStage
+from jobs.profiles.numbers import Numbers
 from jobs.runs.directories import scratch_folder
 from jobs.runs.outputs import LOGS
 from jobs.shards import files, moves, texts
 from jobs.shards.results import ShardResult
-from jobs.shards.texts import Numbers, ProfilesetText
+from jobs.shards.texts import ProfilesetText
 from jobs.simulator import report_reader
 from jobs.simulator.reports import BrokenReport, Report, wrong_iterations
 

@@ -8,9 +8,9 @@ from jobs.execution.conductor import ShardPlan
 from jobs.execution.multistage import Stage, one_run
 from jobs.models import Build, Job
 from jobs.profiles.analysis import Analysis
-from jobs.runs.input_text import bounds
+from jobs.profiles.numbers import Numbers
 from jobs.shards import durations, eligibility, sizes, texts
-from jobs.shards.texts import Numbers, ProfilesetText
+from jobs.shards.texts import ProfilesetText
 
 
 def plan(
@@ -55,7 +55,7 @@ def plan(
 def numbers_of(stage: Stage, analysis: Analysis, *, replicated: bool) -> Numbers:
     """Return the numbers with which a stage runs its baseline and its profilesets."""
     if stage.target_error is None:
-        return texts.effective_numbers(analysis, bounds=bounds())
+        return analysis.effective_numbers()
     run = one_run(stage, replicated=replicated)
     return Numbers(iterations=run.iterations, target_error=run.target_error or 0.0)
 

@@ -1,8 +1,9 @@
-"""The directives that a profile must not contain, and why each is refused.
+"""The directives that a profile must not contain, and why each is refused or removed.
 
 Options are checked as the simulator reads them (`grammar`), so no spelling evades the check. Everything that is not
 refused here is allowed: real profiles are full of options of classes, expansions and forks. The options are
-described in `docs/reference/simulator-command-line.md#options-to-control`.
+described in `docs/reference/simulator-command-line.md#options-to-control`. Mistakes that would change what is
+simulated are refused too (`mistakes`).
 """
 
 import re
@@ -10,7 +11,26 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from jobs.profiles.actors import (
+    ACTOR_OPTIONS,
+    CLASSES,
+    DOWNLOAD_OPTIONS,
+    DOWNLOADS,
+    ITEM_SLOTS,
+    NAMED,
+    misspelt_class,
+)
 from jobs.profiles.grammar import TemplateError, Templates, Token, profileset_name
+from jobs.profiles.mistakes import (
+    LOST_LINE_BREAKS,
+    NO_CHARACTER_NAME,
+    NOT_A_NAME,
+    is_option_name,
+    needs_reading,
+    problem_of_character,
+    problem_of_name,
+    problem_of_value,
+)
 
 READS = "it reads a file"
 WRITES = "it writes a file"
@@ -21,6 +41,12 @@ FLOODS = "it produces too much output"
 EXHAUSTS = "it can exhaust memory or make the simulation endless"
 NO_SIMULATION = "it makes the simulator do something other than simulate"
 STRICT = "it could make the service's own options fail"
+# The only reason for which an option is removed instead of refused
+PICTURE = "it makes the HTML report load a picture from another site"
+ELSEWHERE = (
+    "write the region and the server into the line of the character: armory=us,server,name or "
+    "guild=name,region=us,server=…"
+)
 
 REFUSED: dict[str, str] = {
     # Reading files. `input` and bare file names are checked against the bundled profiles instead.
@@ -46,7 +72,7 @@ REFUSED: dict[str, str] = {
     "xml": WRITES,
     # Content that the readers of an HTML report would load.
     "hosted_html": PAGE,
-    "thumbnail": PAGE,
+    "thumbnail": PICTURE,
     "decorated_tooltips": PAGE,
     # Network and credentials. `armory` and `guild` are allowed if the job has game credentials.
     "item_db_source": NETWORK,
@@ -54,8 +80,8 @@ REFUSED: dict[str, str] = {
     "cache_players": NETWORK,
     "http_clear_cache": NETWORK,
     "armory_retries": NETWORK,
-    "default_region": NETWORK,
-    "default_server": NETWORK,
+    "default_region": ELSEWHERE,
+    "default_server": ELSEWHERE,
     "proxy": NETWORK,
     "apikey": NETWORK,
     "apitoken": NETWORK,
@@ -111,17 +137,11 @@ REFUSED: dict[str, str] = {
     "save_profiles": NO_SIMULATION,
     "strict_parsing": STRICT,
 }
-NEEDS_CREDENTIALS = frozenset({"armory", "guild"})
-# Only the `source` of an item names a database to query; that of a character has no effect.
-ITEM_SLOTS = frozenset(
-    "head neck shoulder shoulders back chest shirt tabard wrist wrists hand hands waist leg legs foot feet finger1 "
-    "finger2 ring1 ring2 trinket1 trinket2 main_hand off_hand ranged relic1 relic2 weapon items".split()
-)
 ITEM_OVERRIDE = "override.item_slot."
 # `source` as the name of an item's part; parts are separated by commas, and a value follows `=`.
 _SOURCE = re.compile(r"(?<![^,])\s*+source\s*+(?![^=,])")
 # Options that are refused or allowed by their value.
-CHECKED_BY_VALUE = ITEM_SLOTS | NEEDS_CREDENTIALS | {"input"}
+CHECKED_BY_VALUE = ITEM_SLOTS | DOWNLOADS | NAMED | {"input"}
 # The options to which `+=` appends; for all others it is part of an unknown name
 # (`docs/reference/simulator-command-line.md#append-operator`).
 APPENDABLE = frozenset(
@@ -133,13 +153,17 @@ LIMITED = frozenset({"iterations", "target_error"})
 # How many harmless names are cached.
 CACHED_NAMES = 1_000
 
-NOT_BUNDLED = "only files that come with the build can be included"
+NOT_BUNDLED = "only files that come with the build can be included; paste the text of any other file"
 NO_CREDENTIALS = "it requires game credentials (credentials.bnetClientId and credentials.bnetClientSecret)"
 TEMPLATED = "a template is allowed in a value, but not where it could form another directive"
 NESTED = "a profileset cannot contain another profileset"
 PIECEMEAL = "an item must be written in one piece, without +="
 OVERRIDES_LIMIT = "a number that contains '=' would override the service's limits"
-INVALID_NAME = "the simulator would ignore it: a profileset's name must not be empty or contain '.' or '='"
+INVALID_NAME = "the simulator would ignore it: a profileset's name must not be blank or contain '.' or '='"
+NOT_LOWERCASE = "the simulator would ignore it; write profileset. in lowercase letters"
+NOT_AN_OPTION = (
+    "the option inside a profileset must be a name, such as talents; a profileset's name cannot contain '='"
+)
 
 
 class Refusal(NamedTuple):
@@ -148,6 +172,22 @@ class Refusal(NamedTuple):
     line: int
     text: str
     reason: str
+
+
+class Mistake(Refusal):
+    """The refusal of a text that is not an option, usually because of a mistake elsewhere on its line."""
+
+    __slots__ = ()
+
+
+class Removal(NamedTuple):
+    """An option that must not run, and without which the profile runs. The fields are those of `AllowedOption`."""
+
+    line: int
+    name: str
+    value: str
+    profileset: str | None = None
+    replaces: bool = False
 
 
 class AllowedOption(NamedTuple):
@@ -176,8 +216,10 @@ class Rules:
     has_credentials: bool = False
     # Cache of names whose value does not matter: most options repeat a few names.
     _harmless: set[str | None] = field(default_factory=set, init=False, repr=False, compare=False)
+    # Cache of names that options can have, also with a plus sign.
+    _names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
-    def check(self, tokens: Iterable[tuple[int, str]]) -> Iterator[AllowedOption | Refusal]:
+    def check(self, tokens: Iterable[tuple[int, str]]) -> Iterator[AllowedOption | Removal | Refusal]:
         """Check a profile's tokens in order; template definitions are stored and yield nothing.
 
         Takes tokens or pairs of line and text.
@@ -190,7 +232,7 @@ class Rules:
                 name, equals, value = text.partition("=")
                 yield self._check_option(line, name, value) if equals else self._check_option(line, None, name)
 
-    def _check_templated(self, token: Token, templates: Templates) -> Iterator[AllowedOption | Refusal]:
+    def _check_templated(self, token: Token, templates: Templates) -> Iterator[AllowedOption | Removal | Refusal]:
         if could_form_directive(token):
             yield Refusal(token.line, token.text, TEMPLATED)
             return
@@ -204,17 +246,24 @@ class Rules:
             templated = "$(" in option.value
             yield _refusal(*option, TEMPLATED) if templated else self._check_option(*option)
 
-    def _check_option(self, line: int, name: str | None, value: str) -> AllowedOption | Refusal:
+    def _check_option(self, line: int, name: str | None, value: str) -> AllowedOption | Removal | Refusal:
         if name is not None and is_profileset(name):
             return self._check_profileset(line, name, value)
         reason = None if name in self._harmless else self._reason(name, value)
-        return _refusal(line, name, value, reason) if reason else AllowedOption(line, name, value)
+        if not reason and needs_reading(value):
+            reason = problem_of_value(value)
+        if not reason:
+            return AllowedOption(line, name, value)
+        if reason is PICTURE and name is not None:
+            return Removal(line, name, value)
+        return _refusal(line, name, value, reason)
 
-    def _check_profileset(self, line: int, name: str, value: str) -> AllowedOption | Refusal:
+    def _check_profileset(self, line: int, name: str, value: str) -> AllowedOption | Removal | Refusal:
         """Check the text after `profileset.NAME+=`, which the simulator reads as one token again."""
         key, adds = profileset_name(name) or ("", False)
-        if key in ("", "+"):
-            return _refusal(line, name, value, INVALID_NAME)
+        if not key or key == "+" or key.isspace():
+            is_lowercase = name[:11] == "profileset."
+            return _refusal(line, name, value, INVALID_NAME if is_lowercase else NOT_LOWERCASE)
         if not value:
             return AllowedOption(line, "", "", key, not adds)
         nested: str | None
@@ -222,7 +271,15 @@ class Rules:
         if not equals:
             nested, rest = None, value
         reason = None if nested in self._harmless else self._nested_reason(nested, rest)
-        return _refusal(line, name, value, reason) if reason else AllowedOption(line, nested, rest, key, not adds)
+        if not reason and needs_reading(rest):
+            reason = problem_of_value(rest)
+        if not reason and nested not in ACTOR_OPTIONS and "=" in rest:
+            reason = _reason_of_glued_name(nested, rest)
+        if not reason:
+            return AllowedOption(line, nested, rest, key, not adds)
+        if reason is PICTURE and nested is not None:
+            return Removal(line, nested, rest, key, not adds)
+        return _refusal(line, name, value, reason)
 
     def _nested_reason(self, name: str | None, value: str) -> str | None:
         """Return why an option inside a profileset is refused, or None."""
@@ -235,7 +292,8 @@ class Rules:
             if name in LIMITED:
                 # With `=` it would not replace the base's number but follow it, unlike other options.
                 return OVERRIDES_LIMIT if "=" in value else None
-        return self._reason(name, value)
+        reason = self._reason(name, value)
+        return NOT_AN_OPTION if reason is NOT_A_NAME else reason
 
     def _reason(self, name: str | None, value: str) -> str | None:
         """Return why a single option is refused, or None. Spelling variants count as the name they resemble."""
@@ -243,20 +301,65 @@ class Rules:
             return None if value in self.bundled else NOT_BUNDLED
         plain = name.rstrip("+").lower()
         if plain not in CHECKED_BY_VALUE and plain[: len(ITEM_OVERRIDE)] != ITEM_OVERRIDE:
-            is_harmless = plain == name and plain not in REFUSED and plain not in LIMITED
-            if is_harmless and len(self._harmless) < CACHED_NAMES:
-                self._harmless.add(name)
-            return REFUSED.get(plain)
+            return REFUSED.get(plain) or self._unknown_reason(name, plain)
         if plain == "input":
             return None if name == "input" and value in self.bundled else NOT_BUNDLED
-        if plain in NEEDS_CREDENTIALS:
-            return None if self.has_credentials else NO_CREDENTIALS
+        if plain in DOWNLOADS:
+            return _reason_of_download(value) if self.has_credentials else NO_CREDENTIALS
+        if plain in NAMED:
+            has_no_name = plain in CLASSES and not value.strip()
+            return _reason_of_name(name) or (NO_CHARACTER_NAME if has_no_name else problem_of_character(value))
         return _item_reason(name, value)
+
+    def _unknown_reason(self, name: str, plain: str) -> str | None:
+        """Return why an option that the policy does not list is refused, or None."""
+        if name in self._names:
+            return None
+        reason = _reason_of_name(name)
+        if not reason and len(self._names) < CACHED_NAMES:
+            self._names.add(name)
+            if plain == name and plain not in LIMITED:
+                self._harmless.add(name)
+        return reason
 
 
 def _refusal(line: int, name: str | None, value: str, reason: str) -> Refusal:
     """Return the refusal of an option, with its text as the simulator reads it."""
-    return Refusal(line, value if name is None else f"{name}={value}", reason)
+    text = value if name is None else f"{name}={value}"
+    return (Refusal if reason is not LOST_LINE_BREAKS and _is_option(name, value) else Mistake)(line, text, reason)
+
+
+def _is_option(name: str | None, value: str) -> bool:
+    """Return whether a name and a value, or those of a profileset, look like an option."""
+    if name is not None and is_profileset(name):
+        nested, equals, _ = value.partition("=")
+        return not value or (bool(equals) and is_option_name(nested))
+    return name is not None and is_option_name(name)
+
+
+def _reason_of_name(name: str) -> str | None:
+    """Return why a text cannot be the name of an option, or None."""
+    if not is_option_name(name):
+        return problem_of_name(name)
+    intended = misspelt_class(name)
+    return f"the simulator would ignore it; a character of this class starts with {intended}=" if intended else None
+
+
+def _reason_of_download(value: str) -> str | None:
+    """Return why the value of `armory=` or `guild=` contains another option, or None."""
+    parts = (part.partition("=") for part in value.split(",")) if "=" in value else ()
+    glued = any(
+        equals and ("=" in rest or name.strip().lower() not in DOWNLOAD_OPTIONS) for name, equals, rest in parts
+    )
+    return LOST_LINE_BREAKS if glued else None
+
+
+def _reason_of_glued_name(name: str | None, value: str) -> str | None:
+    """Return why `profileset.a=b=…` was meant for a profileset whose name contains `=`, or None."""
+    if name is None or _appends(name):
+        return None
+    other = value.partition("=")[0].rstrip("+")
+    return INVALID_NAME if other in ACTOR_OPTIONS or other in LIMITED or other[:5] == "gear_" else None
 
 
 def could_form_directive(token: Token) -> bool:
@@ -279,6 +382,11 @@ def is_profileset(name: str) -> bool:
     """Return whether an option belongs to a profileset, or seems to be intended for one."""
     # Few names have a dot there, so most need no lowercase copy.
     return name[10:11] == "." and name[:11].lower() == "profileset."
+
+
+def is_removed(name: str) -> bool:
+    """Return whether an option is removed instead of refused, in any spelling."""
+    return REFUSED.get(name.rstrip("+").lower()) is PICTURE
 
 
 def _appends(name: str) -> bool:

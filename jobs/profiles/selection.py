@@ -4,7 +4,7 @@ import re
 from collections.abc import Container, Iterator, Mapping
 
 from jobs.profiles.grammar import Token, profileset_name, tokens
-from jobs.profiles.policy import is_profileset
+from jobs.profiles.policy import is_profileset, is_removed
 
 _NEEDS_QUOTES = re.compile(r"[ \t\r]|^#")
 
@@ -34,6 +34,17 @@ def remaining_lines(
             yield quoted(token.text)
             if key[0] in replicates:
                 yield quoted(renamed(token, replicates[key[0]], appends=key[1]))
+
+
+def kept_tokens(line: str) -> Iterator[str]:
+    """Yield the tokens of a line, one per line, without those that the policy removes; their profilesets remain."""
+    for token in tokens(line):
+        name, value = token.name or "", token.value or ""
+        if not is_profileset(name):
+            if not is_removed(name):
+                yield quoted(token.text)
+        else:
+            yield quoted(f"{name}=" if is_removed(value.partition("=")[0]) else token.text)
 
 
 def renamed(token: Token, profileset: str, *, appends: bool) -> str:

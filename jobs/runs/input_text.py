@@ -13,9 +13,11 @@ from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job
 from jobs.profiles import bundle
-from jobs.profiles.analysis import Analysis, Bounds, analyse, analyse_submitted
+from jobs.profiles.analysis import Analysis, analyse, analyse_submitted, corrected
 from jobs.profiles.bundle import Bundle
+from jobs.profiles.characters import visible
 from jobs.profiles.includes import BadInclude, FlatProfile, MissingFile, SourceLine, flatten, has_includes
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.places import locate
 from jobs.profiles.policy import Rules
 
@@ -23,6 +25,7 @@ SHOWN_CHARACTERS = 200
 NOTHING_TO_SIMULATE = (
     'There is nothing to simulate: the profile does not define a character. Add a line such as mage="Name".'
 )
+LINE_BREAKS_LOST = "The text seems to have lost its line breaks. With curl, use --data-binary instead of -d."
 NOTHING_TO_SIMULATE_WITH_INCLUDES = (
     "There is nothing to simulate: neither the profile nor its included files define a character. "
     'Add a line such as mage="Name".'
@@ -39,15 +42,20 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class InputText:
-    """A profile with its included files, its analysis, and the sources of its lines if it includes files."""
+    """A profile as it runs, its analysis, and its text before corrections with the sources of its lines.
+
+    `text` is corrected (`jobs.profiles.analysis.corrected`), but without the platform's limits, because stages and
+    shards have their own numbers. `flat` is None without includes.
+    """
 
     text: str
+    uncorrected: str
     analysis: Analysis
     flat: FlatProfile | None = None
 
     def located(self, message: str) -> str:
         """Return an error message after the line and the option that it is about, if the profile has them."""
-        place = locate(message, self.text)
+        place = locate(message, self.uncorrected)
         if place is None:
             return message
         source = self.flat.source(place.line) if self.flat else SourceLine(None, place.line)
@@ -58,7 +66,8 @@ def read(job: Job, text: str, build: Build) -> InputText:
     """Return the text that a job with this profile runs on a build, and its analysis. Raises CannotRun."""
     rules = Rules(has_credentials=job.has_credentials)
     if not has_includes(text):
-        return InputText(text=text, analysis=analyse(text, rules=rules, bounds=bounds()))
+        analysis = analyse(text, rules=rules, bounds=bounds())
+        return InputText(text=corrected(text, analysis), uncorrected=text, analysis=analysis)
     try:
         flat = flatten(text, bundle=_bundle_of(build))
     except MissingFile as error:
@@ -69,7 +78,7 @@ def read(job: Job, text: str, build: Build) -> InputText:
     analysis = analyse_submitted(flat.text, rules=rules, bounds=bounds())
     _require_allowed(flat, analysis)
     _require_variants(job, analysis)
-    return InputText(text=flat.text, analysis=analysis, flat=flat)
+    return InputText(text=corrected(flat.text, analysis), uncorrected=flat.text, analysis=analysis, flat=flat)
 
 
 def bounds() -> Bounds:
@@ -105,8 +114,8 @@ def refusal(flat: FlatProfile, analysis: Analysis) -> str | None:
 
 
 def shown(text: str) -> str:
-    """Return a directive's text, cut at 200 characters."""
-    return text[:SHOWN_CHARACTERS]
+    """Return a directive's text, cut at 200 characters, with its invisible characters."""
+    return visible(text[:SHOWN_CHARACTERS])[:SHOWN_CHARACTERS]
 
 
 def _require_variants(job: Job, analysis: Analysis) -> None:

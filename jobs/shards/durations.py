@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 
 from jobs.models import Build, Job
-from jobs.shards.texts import Numbers
+from jobs.profiles.numbers import Numbers
 from jobs.simulator.reports import fights_of
 
 READ_JOBS = 40

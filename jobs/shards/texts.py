@@ -8,38 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from jobs.profiles.analysis import FINAL_STAGE_OPTIONS, Analysis, Bounds
+from jobs.profiles.analysis import FINAL_STAGE_OPTIONS
 from jobs.profiles.grammar import Token, profileset_name, tokens
+from jobs.profiles.numbers import Numbers
 from jobs.profiles.policy import LIMITED, is_profileset
 from jobs.profiles.selection import quoted, renamed
-from jobs.profiles.values import read_integer, read_number
 
-# The simulator's own numbers, for a profile without iterations; errors are in percent of the mean.
-DEFAULT_ITERATIONS = 1_000_000
-DEFAULT_TARGET_ERROR = 0.2
-SCALE_FACTORS_TARGET_ERROR = 0.05
 # A byte order mark at the start of a file is skipped, so no token of the profile may come first.
 _HEADING = "# A part of the profile"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Numbers:
-    """When a simulation ends: after `iterations`, or at a target error in percent of the mean, if it is not 0.
-
-    Both are always written: a number that is missing would be inherited.
-    """
-
-    iterations: int
-    target_error: float
-
-    @property
-    def options(self) -> tuple[str, str]:
-        return f"iterations={self.iterations}", f"target_error={self.target_error or 0}"
-
-    @property
-    def lines(self) -> str:
-        """Return the options of the base, in lines."""
-        return "\n".join(self.options)
 
 
 _ONE = Numbers(iterations=1, target_error=0)
@@ -67,24 +43,6 @@ class CutProfile:
     profilesets: tuple[ProfilesetText, ...]
 
 
-def effective_numbers(analysis: Analysis, *, bounds: Bounds) -> Numbers:
-    """Return the numbers that apply to a profile in a single pass, within the limits.
-
-    They apply to the baseline and to all profilesets without numbers of their own
-    (`docs/reference/simulator-command-line.md#iterations-and-errors`). The limits do not apply to the simulator's
-    defaults.
-    """
-    written = {name: own[None].value if None in own else "" for name, own in analysis.numbers.items()}
-    iterations = read_integer(written["iterations"]) or 0
-    error = read_number(written["target_error"]) or 0.0
-    # The comparison is false for NaN.
-    target_error = max(error, bounds.target_error) if error > 0 else 0.0
-    if iterations > 0:
-        return Numbers(iterations=min(iterations, bounds.iterations), target_error=target_error)
-    default = SCALE_FACTORS_TARGET_ERROR if analysis.scale_factors else DEFAULT_TARGET_ERROR
-    return Numbers(iterations=DEFAULT_ITERATIONS, target_error=target_error or default)
-
-
 def cut(
     text: str, *, culled: AbstractSet[str], replicates: Mapping[str, str], keeps_final_options: bool
 ) -> CutProfile:
@@ -92,7 +50,7 @@ def cut(
 
     With `keeps_final_options`, the first base has the options of the final stage. None of them changes a
     profileset: a seed does not reach profilesets, and scale factors, plots and details belong to the baseline.
-    Scale factors lower the default target error, which is therefore written out (`effective_numbers`).
+    Scale factors lower the default target error, which is therefore written out (`Analysis.effective_numbers`).
 
     Call this only with profiles that the policy allows (`jobs.profiles.selection`).
     """

@@ -104,7 +104,7 @@ def _require_runnable(analysis: Analysis) -> Analysis:
     if analysis.refused:
         raise ProfileRejected(refusals=analysis.refusals, count=analysis.refused)
     if not analysis.has_actor:
-        raise NothingToSimulate
+        raise NothingToSimulate(lost_line_breaks=analysis.lost_line_breaks)
     return analysis
 
 

@@ -11,7 +11,8 @@ JOB_ID = "176352841234500042"
 HOST = "https://sim.example.com"
 NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTruncated": False}
 TOO_MANY_VARIANTS = "The profile has 12000 variants; the plan allows 10000."
-REJECTED = "Line 7, save=/tmp/x: it makes the simulator do something other than simulate."
+REJECTED_REASON = "it makes the simulator do something other than simulate"
+REJECTED = f"Line 7, save=/tmp/x: {REJECTED_REASON}."
 PIN = {
     "buildId": "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10",
     "maxPinAgeDays": 30,
@@ -52,10 +53,11 @@ EXAMPLES: list[ApiError] = [
         {
             "message": REJECTED,
             "docsUrl": _docs_url("input_sanitized_rejected"),
-            "blocked": [{"line": 7, "text": "save=/tmp/x"}],
+            "blocked": [{"line": 7, "text": "save=/tmp/x", "reason": REJECTED_REASON}],
             "blockedCount": 1,
             "blockedTruncated": False,
-        }
+        },
+        message=REJECTED,
     ),
     errors.TooManyVariants(
         {

@@ -10,7 +10,8 @@ from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
 from jobs.execution.replicates import pooled, widening
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.stage_statistics import StageStatistics
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.analysis import analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 

@@ -14,7 +14,8 @@ from jobs.execution import multistage
 from jobs.execution.multistage import StagePlan
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job
-from jobs.profiles.analysis import Analysis, Bounds, analyse
+from jobs.profiles.analysis import Analysis, analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs

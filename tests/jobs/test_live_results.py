@@ -6,7 +6,8 @@ import pytest
 
 from jobs.execution.live_results import LiveResults, has_means
 from jobs.preview import LISTED_PROFILESETS, Figures, Preview
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.analysis import analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from jobs.simulator.progress import FinishedRun, ProgressMeter, finished_run, parse_update
 

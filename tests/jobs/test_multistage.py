@@ -8,8 +8,9 @@ from bench import trials
 from jobs.enums import MultistageReason
 from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
 from jobs.execution.replicates import names_for
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.analysis import analyse
 from jobs.profiles.grammar import tokens
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Profileset, Statistics
 
@@ -146,7 +147,7 @@ def test_no_token_changes_at_the_start_of_a_stage() -> None:
 
 
 def test_a_single_pass_runs_the_text_unchanged() -> None:
-    text = f"mage=A\n{FOUR}"
+    text = f"mage=A\niterations=100\n{FOUR}"
     analysis = analyse(text, rules=RULES, bounds=BOUNDS)
     stage = StagePlan(MultistageReason.DISABLED).stages[0]
     assert replicates(stage, analysis, culled=frozenset()) == {}

@@ -7,7 +7,8 @@ import pytest
 from jobs.enums import MultistageReason
 from jobs.execution.multistage import StagePlan
 from jobs.execution.results import Results, merged
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.analysis import analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from jobs.simulator.reports import Player, Profileset, Report, Statistics
 

@@ -35,9 +35,9 @@ def test_rejected_directives_are_listed_with_their_lines(api: Api) -> None:
     meta = response.json()["meta"]
     assert set(meta) == {"reason", "message", "docsUrl"} | BLOCKED_KEYS
     assert meta["blocked"] == [
-        {"line": 6, "text": "html=/tmp/x"},
-        {"line": 7, "text": "threads=8"},
-        {"line": 7, "text": "html=y"},
+        {"line": 6, "text": "html=/tmp/x", "reason": "it writes a file"},
+        {"line": 7, "text": "threads=8", "reason": "the service sets threads and priority itself"},
+        {"line": 7, "text": "html=y", "reason": "it writes a file"},
     ]
     assert (meta["blockedCount"], meta["blockedTruncated"]) == (3, False)
     assert "it writes a file" in meta["message"]

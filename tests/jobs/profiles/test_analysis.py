@@ -5,19 +5,19 @@ import tracemalloc
 from collections.abc import Container
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from jobs.profiles.analysis import (
     LISTED_WARNINGS,
     MAX_OPTIONS,
     Analysis,
-    Bounds,
     analyse,
     analyse_submitted,
     warnings,
     with_limits,
 )
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
@@ -85,7 +85,6 @@ def test_actors_and_copies_are_counted(text: str, actors: int, copies: int, vari
         ('profileset."a b"+=level=1\n"profileset.a b+=level=2"\nprofile"set.a b"+=x=1', ["a b"]),
         ("profileset.a++=level=1 profileset.a+=level=1", ["a+", "a"]),
         ("profileset.Ä+=level=1 profileset.Ä+=level=1", ["Ä"]),
-        ('profileset." "+=level=1', [" "]),
     ],
 )
 def test_profilesets_are_counted_as_they_are_built(text: str, names: list[str]) -> None:
@@ -258,13 +257,10 @@ LIMITED_PIECES = st.sampled_from(
 def test_a_profile_with_limits_needs_no_more_clamps(pieces: list[tuple[str, str]]) -> None:
     text = "".join(piece + separator for piece, separator in pieces)
     before = analysed(text)
+    assume(not before.refused)
     after = analysed(with_limits(text, before))
     assert list(after.clamps) == []
-    assert (after.refused, after.variants, after.profilesets) == (
-        before.refused,
-        before.variants,
-        before.profilesets,
-    )
+    assert (after.refused, after.variants, after.profilesets) == (0, before.variants, before.profilesets)
 
 
 def test_all_refusals_count_although_not_all_are_listed() -> None:
@@ -307,14 +303,14 @@ BIG = "$(big)=" + "b" * 1_000_000 + "\n"
         ("", 0),
         ("# only\n  # comments\r\n", 0),
         ("\0", 1),
-        ("mage=\0\n\0html=1", 0),
+        ("mage=\0\n\0html=1", 1),
         ('mage="open', 0),
         ("$(a)=$(a)\n" * 200_000, 200_000),
         ("$(a)=1\n" + "$(a)=$(a)$(a)\n" * 100_000, 99_979),
         (BIG + "$(more)=$(big)$(big)\n" + ("x=" + "$(more)" * 10 + "\n") * 10_000, 9_999 + 1),
         (BIG + "x=$(none)$(big)\n" * 10_000, 10_000),
         ("a=b " * 200_000, 0),
-        ("a " * 200_000, 200_000),
+        ("a " * 200_000, 1),
         ("$(" * (MEGABYTES // 2), 1),
         ("x=" + "$(" * (MEGABYTES // 2), 1),
         ('"' * MEGABYTES, 0),

@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.profiles import policy
+from jobs.profiles.actors import ITEM_SLOTS
+from jobs.profiles.analysis import analyse, corrected
 from jobs.profiles.grammar import decode, tokens
-from jobs.profiles.policy import AllowedOption, Refusal, Rules, names_a_source
+from jobs.profiles.mistakes import NOT_A_NAME
+from jobs.profiles.numbers import Bounds
+from jobs.profiles.policy import AllowedOption, Refusal, Removal, Rules, names_a_source
 
 BUNDLED = frozenset({"mage.simc"})
 # One of each kind that is checked in its own way.
@@ -22,7 +26,7 @@ OPTIONS_TO_CHECK = [
 FORBIDDEN = """
 local_json json json2 json3 xml html output debug_seed reforge_plot_output_file spell_query_xml_output_file save
 save_gear save_talents save_actions save_profiles save_raid_summary save_prefix save_suffix save_talent_str
-save_full_profile tmi_output hosted_html thumbnail decorated_tooltips
+save_full_profile tmi_output hosted_html decorated_tooltips
 
 armory guild item_db_source cache_items cache_players http_clear_cache armory_retries default_region default_server
 proxy apikey apitoken
@@ -66,8 +70,8 @@ SPELLINGS = [
     "# note\n\n\nHEADTAIL=1",
     "# note\r\nHEADTAIL=1\r",
     'name="open\nHEADTAIL=1',
-    "race=\x85orc\u2028elf\n\x0blevel=80\n\nHEADTAIL=1",
-    '"#" level=80\nHEADTAIL=1',
+    "race=\x85orc\u2028elf\nname=\x0blevel\n\nHEADTAIL=1",
+    'name="#" level\nHEADTAIL=1',
     "HEADTAIL+=1",
     "HEADTAIL+++=1",
     "HEADTAIL=a=b",
@@ -89,7 +93,7 @@ SPELLINGS = [
 ]
 
 
-def checked(text: str, **rules: Any) -> list[AllowedOption | Refusal]:
+def checked(text: str, **rules: Any) -> list[AllowedOption | Removal | Refusal]:
     return list(Rules(bundled=BUNDLED, **rules).check(tokens(text)))
 
 
@@ -124,6 +128,23 @@ def test_a_forbidden_name_is_refused_in_any_spelling(spelling: str) -> None:
         for written in (name, name.upper(), name.title()):
             text = spelling.replace("HEAD", written[:2]).replace("TAIL", written[2:])
             assert {refusal.line for refusal in refused(text)} == {last}, text
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("name", ["thumbnail", "THUMBNAIL", "Thumbnail"])
+def test_a_picture_is_removed_in_any_spelling(name: str, spelling: str) -> None:
+    text = spelling.replace("HEAD", name[:2]).replace("TAIL", name[2:])
+    rules = Rules(bundled=BUNDLED)
+    analysis = analyse(text, rules=rules, bounds=Bounds(iterations=9, target_error=1))
+    if analysis.refused:
+        assert "profileset" in text or "$" in text
+        return
+    assert {removal.line for removal in analysis.removals} == {spelling.count("\n") + 1}
+    run = corrected(text, analysis)
+    assert not any(isinstance(option, Removal) for option in checked(run))
+    kept = [option._replace(line=0) for option in checked(text) if isinstance(option, AllowedOption)]
+    ran = [option._replace(line=0) for option in checked(run) if isinstance(option, AllowedOption)]
+    assert [option for option in ran if option.name != ""] == kept
 
 
 def test_a_line_that_is_not_utf_8_is_checked_too() -> None:
@@ -190,7 +211,7 @@ def test_a_line_that_is_not_utf_8_is_checked_too() -> None:
         ("$(x)=$(x)", 1),
         ("$(a)=1\nname=" + "$(a)" * 11, 2),
         # Item databases in each slot, and in the override of a slot.
-        *((f"level=80\n{slot}=,id=1,source=wowhead", 2) for slot in sorted(policy.ITEM_SLOTS)),
+        *((f"level=80\n{slot}=,id=1,source=wowhead", 2) for slot in sorted(ITEM_SLOTS)),
         *((f"{slot}=,id=1,source=local", 1) for slot in "leg foot hand ring1 ring2 shoulder wrist".split()),
         ('head="hood,id=1, SOURCE =wowhead"', 1),
         ("head=hood,source", 1),
@@ -278,7 +299,7 @@ main_hand=,id=222566,enchant_id=7463,bonus_id=10421/9633/8902
         'actions.cds+="/use_item,name=old hat,if=target.time_to_die>30"',
         "actions+=/variable,name=html,value=1 actions.json=/wait,sec=1",
         "actions+=/log,if=$|x|$y&price=5$",
-        'name=Pay$ na$me=1 profileset."Gold $5"+=name=a$b',
+        'name=Pay$ level=$1 profileset."Gold $5"+=name=a$b',
         "$(who)=Ilyra\nmage=$(who)\nprofileset.a+=name=$(who)",
         "profileset.a+=actions+=/x profileset.a+=actions.b+=/x profileset.a+=apl_variable.c+=1",
         "profileset.a+=raid_events+=/adds,count=3 profileset.a+=class_talents+=/1:1 profileset.a+=target_level+=3",
@@ -291,9 +312,8 @@ main_hand=,id=222566,enchant_id=7463,bonus_id=10421/9633/8902
         "source=wowhead origin=https://example.org/a?b=c comment=source",
         "raid_events=/adds,source=x head=resource,id=1,sources=2",
         "override.item_slot.trinket1=orb,id=7 override.bloodlust=1 override.spell_data=spell.1.x=2",
-        'name="A B"html=/x x="y" html=/x',
+        'talents="A B"html=/x x="y" html=/x',
         "htm=1 html5=1 xhtml=1 html.x=1 thread=1 thumb.nail=1 savegear=1",
-        "=x ==y",
         '"" "',
         "input=mage.simc mage.simc profileset.a+=input=mage.simc",
     ],
@@ -324,6 +344,7 @@ def test_a_refusal_has_a_line_a_text_and_a_reason() -> None:
     text = 'h"tm"l=/x\n"save prefix"=1 threads=2\nx.simc'
     assert refused(text) == [
         Refusal(1, "html=/x", policy.WRITES),
+        Refusal(2, "save prefix=1", NOT_A_NAME),
         Refusal(2, "threads=2", policy.THREADS),
         Refusal(3, "x.simc", policy.NOT_BUNDLED),
     ]

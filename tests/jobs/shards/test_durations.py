@@ -10,9 +10,9 @@ from jobs import lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
+from jobs.profiles.numbers import Numbers
 from jobs.shards import durations
 from jobs.shards.durations import expected_fights, expected_set_seconds, past_job
-from jobs.shards.texts import Numbers
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from jobs.models import Job
-from jobs.profiles.analysis import Bounds, analyse
+from jobs.profiles.analysis import analyse
+from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
 from jobs.shards.eligibility import Whole, why_whole
 

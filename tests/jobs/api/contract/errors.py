@@ -29,7 +29,7 @@ BLOCKED_TEXT = {"type": "string", "maxLength": 200}
 BLOCKED = {
     "message": TEXT,
     "docsUrl": DOCS,
-    "blocked": many(an_object({"line": POSITIVE, "text": BLOCKED_TEXT}), 20),
+    "blocked": many(an_object({"line": POSITIVE, "text": BLOCKED_TEXT, "reason": TEXT}), 20),
     "blockedCount": COUNT,
     "blockedTruncated": BOOLEAN,
 }

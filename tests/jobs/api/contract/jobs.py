@@ -89,7 +89,13 @@ TERMINAL_CONDITIONS = when(
 
 WARNING = an_object(
     {
-        "kind": one_of("iterations_clamped", "target_error_floored", "html_report_unavailable"),
+        "kind": one_of(
+            "iterations_clamped",
+            "target_error_floored",
+            "option_replaced",
+            "actor_unknown",
+            "html_report_unavailable",
+        ),
         "line": or_null(POSITIVE),
         "requested": {"type": ["number", "string", "null"]},
         "applied": or_null(NUMBER),
