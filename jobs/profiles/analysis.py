@@ -438,8 +438,8 @@ def _defaults_of_base(text: str, analysis: Analysis) -> Iterator[str]:
 def _defaults_of_profilesets(analysis: Analysis) -> Iterator[str]:
     """Yield the numbers that profilesets with numbers of their own need because defaults are written out.
 
-    Those that would run the default iterations get the numbers that apply instead. Others must not inherit the target
-    error that the base has only by default.
+    Those that would run the default iterations get the numbers that apply instead. Others must not inherit the
+    target error that the base has only by default.
     """
     for profileset in dict.fromkeys(name for own in analysis.numbers.values() for name in own if name is not None):
         iterations, target_error = analysis.effective_numbers(profileset).options
