@@ -46,7 +46,7 @@ class InactiveEntitlement(ApiError):
 
 
 class InputSanitizedRejected(ApiError):
-    """The profile contains directives that are not allowed."""
+    """Line 7, save=/tmp/x: it makes the simulator do something other than simulate."""
 
     code = "input_sanitized_rejected"
 

@@ -906,13 +906,15 @@ class Profile(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileWarning(Model):
-    """A number in the profile that was replaced because of a limit, or a report that the build cannot write."""
+    """What the service changed in the profile so that it can run, or a character that it does not know."""
 
-    kind: Literal["iterations_clamped", "target_error_floored", "html_report_unavailable"]
-    line: int | None
-    """Line of the profile, counted from 1; null if the warning concerns no line."""
+    kind: Literal["iterations_clamped", "target_error_floored", "option_replaced", "actor_unknown"]
+    line: int
+    """Line of the profile, counted from 1."""
     requested: int | float | str | None
+    """The value in the profile, shortened; null if it has none."""
     applied: int | float | None
+    """The value that applies instead; null if there is none."""
     message: str
 
 
@@ -981,7 +983,7 @@ class RefusedLine(Model):
     line: int
     """Line of the profile, counted from 1."""
     text: str
-    """The option as the simulator reads it, shortened."""
+    """The option as the simulator reads it, or the whole line if it is not an option; shortened."""
     reason: str
 
 
@@ -1020,8 +1022,6 @@ class Result(Model):
     summary: Summary | None
     """Null if the simulator wrote no report."""
     artifacts: list[ResultArtifact]
-    warnings: list[str] | None = None
-    """Warnings about the run, also if there is no summary. Omitted if none."""
     missing_artifacts: list[MissingArtifact] | None = key("missingArtifacts", default=None)
     """Omitted if there are none."""
     details: ResultDetails | None = None
@@ -1164,9 +1164,9 @@ class Summary(Model):
     iterations: int | None = None
     """Number of iterations. Present if the job ran in a single pass."""
     partial: Literal[True] | None = None
-    """Present if the run ended before it had simulated everything."""
+    """Present if the run was stopped early."""
     warnings: list[str] | None = None
-    """Warnings about the run, the most important ones first."""
+    """The simulator's warnings, without duplicates."""
     not_reached: NotReached | None = None
     """Present if the run was stopped before all actors and profilesets were simulated."""
 
