@@ -6,11 +6,11 @@ from typing import Any
 
 from billing.models import Plan
 from jobs import labels
+from jobs.characters import visible
 from jobs.dry_run import DryRun
 from jobs.enums import MultistageReason
 from jobs.estimates import Estimate, Range
 from jobs.profiles.analysis import LISTED_WARNINGS
-from jobs.profiles.characters import visible
 from jobs.profiles.policy import Refusal
 
 CONTEXT_LINES = 2

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from jobs.characters import visible
 from jobs.profiles.actors import ACTOR_OPTIONS, DOWNLOADS, OTHERS, STARTS, is_action_list, may_start
-from jobs.profiles.characters import visible
 from jobs.profiles.grammar import BOM, token_pairs
 from jobs.profiles.mistakes import BLANKS, seems_without_line_breaks
 from jobs.profiles.numbers import SHOWN_CHARACTERS, Bounds, Clamp, Numbers, clamp_of, effective, uses_defaults
@@ -350,14 +350,11 @@ def warnings(analysis: Analysis) -> list[dict[str, Any]]:
 
     The most important ones come first, and the last one counts those that are left out.
     """
-    clamps = [
-        _warning(clamp.kind, clamp.line, clamp.message, clamp.requested, clamp.applied) for clamp in analysis.clamps
-    ]
-    of_base = sum(clamp.profileset is None for clamp in analysis.clamps)
-    replaced = map(_removal_warning, analysis.removals)
-    found = [*_actor_warnings(analysis), *clamps[:of_base], *replaced, *clamps[of_base:]]
-    listed, left_out = found[:LISTED_WARNINGS], len(found) - LISTED_WARNINGS
-    if left_out > 0:
+    of_actors, clamps = list(_actor_warnings(analysis)), list(analysis.clamps)
+    of_base = sum(clamp.profileset is None for clamp in clamps)
+    causes = [*clamps[:of_base], *analysis.removals, *clamps[of_base:]]
+    listed = [*of_actors, *map(_warning_of, causes[: LISTED_WARNINGS - len(of_actors)])]
+    if left_out := len(of_actors) + len(causes) - len(listed):
         listed[-1]["message"] += f" {left_out:,} more warning{' is' if left_out == 1 else 's are'} not listed."
     return listed
 
@@ -382,9 +379,12 @@ def _actor_warnings(analysis: Analysis) -> Iterator[dict[str, Any]]:
         yield _warning("option_replaced", wrong.line, text, wrong.requested, wrong.index)
 
 
-def _removal_warning(removal: Removal) -> dict[str, Any]:
-    text = f"{removal.name}= was removed, because reports must not load pictures from other sites."
-    return _warning("option_replaced", removal.line, text, removal.value[:SHOWN_CHARACTERS])
+def _warning_of(cause: Clamp | Removal) -> dict[str, Any]:
+    """Return the warning about a number beyond the limits, or about a removed option."""
+    if isinstance(cause, Clamp):
+        return _warning(cause.kind, cause.line, cause.message, cause.requested, cause.applied)
+    text = f"{cause.name}= was removed, because reports must not load pictures from other sites."
+    return _warning("option_replaced", cause.line, text, cause.value[:SHOWN_CHARACTERS])
 
 
 def _warning(

@@ -7,7 +7,7 @@ option. Neither would tell a person what to change.
 import re
 from collections.abc import Iterable
 
-from jobs.profiles.characters import code_of, first_invisible, visible
+from jobs.characters import code_of, first_invisible, visible
 from jobs.profiles.grammar import BOM
 
 SHOWN_CHARACTERS = 40

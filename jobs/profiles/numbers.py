@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from jobs.profiles.characters import visible
+from jobs.characters import visible
 from jobs.profiles.policy import AllowedOption
 from jobs.profiles.values import read_integer, read_number
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from django.conf import settings
 
+from jobs.characters import visible
 from jobs.enums import ErrorCode, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job
 from jobs.profiles import bundle
 from jobs.profiles.analysis import Analysis, analyse, analyse_submitted, corrected
 from jobs.profiles.bundle import Bundle
-from jobs.profiles.characters import visible
 from jobs.profiles.includes import BadInclude, FlatProfile, MissingFile, SourceLine, flatten, has_includes
 from jobs.profiles.numbers import Bounds
 from jobs.profiles.places import locate

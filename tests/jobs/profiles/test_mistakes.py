@@ -2,8 +2,8 @@
 
 import pytest
 
+from jobs.characters import visible
 from jobs.profiles.analysis import Analysis, analyse_submitted, warnings
-from jobs.profiles.characters import visible
 from jobs.profiles.mistakes import seems_without_line_breaks
 from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules
