@@ -352,7 +352,7 @@ def warnings(analysis: Analysis) -> list[dict[str, Any]]:
     """
     of_actors, clamps = list(_actor_warnings(analysis)), list(analysis.clamps)
     of_base = sum(clamp.profileset is None for clamp in clamps)
-    causes = [*clamps[:of_base], *analysis.removals, *clamps[of_base:]]
+    causes: list[Clamp | Removal] = [*clamps[:of_base], *analysis.removals, *clamps[of_base:]]
     listed = [*of_actors, *map(_warning_of, causes[: LISTED_WARNINGS - len(of_actors)])]
     if left_out := len(of_actors) + len(causes) - len(listed):
         listed[-1]["message"] += f" {left_out:,} more warning{' is' if left_out == 1 else 's are'} not listed."
