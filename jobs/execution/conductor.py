@@ -36,7 +36,7 @@ from jobs.shards.moves import ClaimedShard, StageState
 from jobs.shards.results import ShardResult
 from jobs.shards.texts import CutProfile, ProfilesetText
 from jobs.simulator import messages
-from jobs.simulator.progress import ProgressMeter, finished_run
+from jobs.simulator.progress import ProgressMeter
 from jobs.simulator.stop_reasons import StopReason
 from simservice.redis.client import best_effort
 
@@ -247,12 +247,13 @@ class Conductor:
         self.watcher.publisher.log.update(stream, text)
         if stream != "stdout":
             return
-        update = self.own_meter.feed(text)
+        update, finished = self.own_meter.feed(text), self.own_meter.take_finished()
         # Only the first shard has the full baseline, and its profilesets have one iteration.
         if self.own_number == 0:
             self.watcher.live.add_baseline(update)
-        else:
-            self.watcher.live.add(finished_run(update))
+            return
+        for run in finished:
+            self.watcher.live.add(run)
 
     def _input_of(self, shard: ClaimedShard) -> str:
         if shard.number == 0:

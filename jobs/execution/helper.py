@@ -18,7 +18,7 @@ from jobs.models import ShardedStage
 from jobs.shards import executables, moves, progress
 from jobs.shards.moves import ClaimedShard
 from jobs.shutdown import WorkerStops
-from jobs.simulator.progress import FinishedRun, ProgressMeter, finished_run
+from jobs.simulator.progress import FinishedRun, ProgressMeter
 from simservice import tracing
 from simservice.logs import log_ids
 
@@ -67,8 +67,9 @@ def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
     runs: deque[FinishedRun] = deque(maxlen=shard.profilesets)
 
     def on_line(stream: str, text: str) -> None:
-        if stream == "stdout" and (run := finished_run(meter.feed(text))) is not None:
-            runs.append(run)
+        if stream == "stdout":
+            meter.feed(text)
+            runs.extend(meter.take_finished())
 
     def publish() -> None:
         progress.publish(stage, number=shard.number, percent=meter.percent, runs=runs)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from jobs.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
 from jobs.profiles.analysis import Analysis
 from jobs.simulator.progress import BASELINE, FinishedRun, ParallelSets, Phase
+from jobs.simulator.reports import MAX_NAME_CHARACTERS
 
 
 class LiveResults:
@@ -25,6 +26,7 @@ class LiveResults:
         self._originals: Mapping[str, str] = {}
         # Of the current stage: finished runs, and the names of profilesets with at least one.
         self._runs: dict[str, FinishedRun] = {}
+        self._name_characters = 0
         self._finished: dict[str, None] = {}
 
     def enter(self, stage: int, *, profilesets: int, replicates: Mapping[str, str]) -> None:
@@ -32,7 +34,7 @@ class LiveResults:
         self.stage, self.profilesets = stage, profilesets
         self._replicates = replicates
         self._originals = {replicate: name for name, replicate in replicates.items()}
-        self._runs, self._finished = {}, {}
+        self._runs, self._name_characters, self._finished = {}, 0, {}
 
     def add_baseline(self, update: Phase | ParallelSets | None) -> None:
         """Add an update of the baseline; others are ignored."""
@@ -43,8 +45,8 @@ class LiveResults:
             self.baseline = _more_precise(self.baseline, _figures([run], name=update.label, stage=self.stage))
 
     def add(self, run: FinishedRun | None) -> None:
-        """Add a finished run of a profileset. The number of names is bounded by that of the stage's runs."""
-        if run is None or (run.name not in self._runs and len(self._runs) >= self._max_runs):
+        """Add a finished run of a profileset. Names that the profile cannot have are ignored."""
+        if run is None or (run.name not in self._runs and not self._has_room_for(run.name)):
             return
         self._runs[run.name] = run
         name = self._originals.get(run.name, run.name)
@@ -54,9 +56,11 @@ class LiveResults:
         if self.has_means and runs:
             self.ranked[name] = _more_precise(self.ranked.get(name), _figures(runs, name=name, stage=self.stage))
 
-    @property
-    def _max_runs(self) -> int:
-        return self.profilesets + len(self._replicates)
+    def _has_room_for(self, name: str) -> bool:
+        """Count a new name, and return whether the stage can have as many names of this length."""
+        self._name_characters += len(name)
+        most = self.profilesets + len(self._replicates)
+        return len(self._runs) < most and self._name_characters <= MAX_NAME_CHARACTERS
 
     def preview(self, *, seconds_left: int | None) -> Preview | None:
         """Return the preview, or None if nothing is known yet."""

@@ -13,7 +13,6 @@ from jobs.preview import Preview
 from jobs.progress import Progress, Publisher, StageProgress
 from jobs.runs.scrubbing import Scrubber
 from jobs.simulator.process import Ended, SimulatorProcess
-from jobs.simulator.progress import finished_run
 from jobs.simulator.stop_reasons import StopReason
 
 HINT_SECONDS = 1.0
@@ -66,7 +65,8 @@ class Watcher:
                 self.is_reporting = True
             update = self.estimate.meter.feed(text)
             self.live.add_baseline(update)
-            self.live.add(finished_run(update))
+            for run in self.estimate.meter.take_finished():
+                self.live.add(run)
 
     def on_line_end(self, stream: str) -> None:
         """Note that the last update of a stream is final."""

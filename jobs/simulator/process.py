@@ -16,6 +16,7 @@ from jobs.simulator.identity import LeasedUser, tasks_of_this_user
 from jobs.simulator.launcher_client import LauncherFailed
 from jobs.simulator.layers import Layer
 from jobs.simulator.private_directory import PrivateDirectory
+from jobs.simulator.progress import parse_update
 from jobs.simulator.sandbox import Confinement, Sandbox
 from jobs.simulator.stop_reasons import StopReason
 from jobs.simulator.streams import Lines, Log, SafeCallback
@@ -244,7 +245,7 @@ class SimulatorProcess:
     def _drain(self, stream: str, pipe: IO[bytes]) -> None:
         """Read all of a stream, so that the simulator never waits for a reader."""
         log = Log(self.directory.log(stream), max_bytes=self.limits.log_bytes)
-        update = SafeCallback(functools.partial(self.on_line, stream))
+        update = SafeCallback(functools.partial(self._update, stream))
         line_end = SafeCallback(self.on_line_end)
 
         def end_line(line: str) -> None:
@@ -257,6 +258,11 @@ class SimulatorProcess:
                 if not self._is_flood(len(data)):
                     lines.feed(data)
             lines.finish()
+
+    def _update(self, stream: str, text: str) -> None:
+        """Pass on an update, except for progress after a stop: the last bar is then full, whatever was done."""
+        if self.stopped_for is None or parse_update(text) is None:
+            self.on_line(stream, text)
 
     def _is_flood(self, more_bytes: int) -> bool:
         """Count the output; kill the simulator if it exceeds the limit."""

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jobs.simulator.reports import MAX_NAME_CHARACTERS
+
 PROFILESET = "Profileset: "
 BASELINE = "Baseline"
-_LABEL_LENGTH = 400
 
 # The real bar is the last one on the line, because nothing after it comes from the profile. A name that looks like
 # a counter or a bar is part of the label.
@@ -22,7 +23,7 @@ _PHASE = re.compile(
 _ESTIMATE = re.compile(r"(?:^| )Mean=(?P<mean>[0-9.]{1,30}) Error=(?P<error>[0-9.]{1,30})%")
 # The last update of a phase ends with the elapsed time; all others end with the remaining time, in `sec`.
 _ELAPSED = re.compile(
-    r" (?:(?P<minutes>[0-9]{1,6})min )?(?:(?P<seconds>[0-9.]{1,12})|(?P<ms>[0-9]{1,3})msec)(?: \([^)]*\))? *"
+    r" {1,2}(?:(?P<minutes>[0-9]{1,6})min )?(?:(?P<seconds>[0-9.]{1,12})|(?P<ms>[0-9]{1,3})msec)(?: \([^)]*\))? *"
 )
 _PARALLEL = re.compile(
     r"Profilesets \([0-9]{1,6}\*[0-9]{1,6}\): (?P<done>[0-9]{1,12})/(?P<total>[0-9]{1,12}) \[[=>.]+\][^\[]*",
@@ -46,7 +47,17 @@ class Phase:
     error_percent: float = 0.0
     """Half the width of the mean's confidence interval, in percent of the mean; 0 if none is printed."""
     fighting_seconds: float = 0.0
-    """Duration of the finished phase in seconds, without its preparation."""
+    """Duration of the finished phase in seconds, without its preparation; 0 while it runs."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether this is the phase's last update. With a target error, a full bar can still grow."""
+        return self.fighting_seconds > 0
+
+    @property
+    def known_share(self) -> float:
+        """Return the finished part, 0 for a full bar that can still grow."""
+        return 0.0 if self.share == 1 and self.error_percent and not self.has_ended else self.share
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +79,15 @@ class FinishedRun(NamedTuple):
 
 def finished_run(update: Phase | ParallelSets | None) -> FinishedRun | None:
     """Return the run that an update shows to be finished, or None."""
-    if not isinstance(update, Phase) or not update.label.startswith(PROFILESET):
+    return _run_of(update) if isinstance(update, Phase) and update.has_ended else None
+
+
+def _run_of(phase: Phase) -> FinishedRun | None:
+    """Return the run of a phase that has ended, or None if it is not that of a profileset."""
+    if not phase.label.startswith(PROFILESET) or not phase.iterations:
         return None
-    if update.share < 1 or not update.iterations:
-        return None
-    name = update.label.removeprefix(PROFILESET)
-    return FinishedRun(name, update.mean, update.error_percent, update.iterations)
+    name = phase.label.removeprefix(PROFILESET)
+    return FinishedRun(name, phase.mean, phase.error_percent, phase.iterations)
 
 
 def parse_update(text: str) -> Phase | ParallelSets | None:
@@ -98,9 +112,10 @@ def parse_update(text: str) -> Phase | ParallelSets | None:
 def _estimate(text: str) -> dict[str, float]:
     """Return the figures after a bar; a hostile simulator may print other text there."""
     match = _ESTIMATE.search(text)
-    if match is None:
-        return {}
     try:
+        if match is None:
+            # Without a target error, the time follows the iterations a second.
+            return {"fighting_seconds": _seconds(text.removeprefix(text.partition(" ")[0]))}
         return {
             "mean": float(match["mean"]),
             "error_percent": float(match["error"]),
@@ -121,7 +136,7 @@ def _seconds(text: str) -> float:
 
 def _clean_label(label: str) -> str:
     # The simulator prints a colon after the kind of phase, then the name, if any.
-    printable = "".join(c if c.isprintable() else "\ufffd" for c in label[:_LABEL_LENGTH])
+    printable = "".join(c if c.isprintable() else "\ufffd" for c in label)
     return printable.removesuffix(":")
 
 
@@ -146,8 +161,11 @@ class ProgressMeter:
         self.began_percent = 0.0
         self._clock = clock
         self._phases: dict[int, Phase] = {}
+        self._label_characters = 0
         self._expected_phases = expected_phases
         self._latest_phase = 0
+        self._open: Phase | None = None
+        self._finished: list[FinishedRun] = []
 
     @property
     def finished_count(self) -> int:
@@ -163,12 +181,12 @@ class ProgressMeter:
         """Process one update and return its contents; other text is ignored."""
         update = parse_update(text)
         match update:
-            case Phase(label, number, count, share):
+            case Phase(label, number, count):
                 self.label = label
                 self._latest_phase = number
-                if number <= self._expected_phases:
-                    self._phases[number] = update
-                self._advance(done=number - 1 + share, phases=count)
+                self._keep(update)
+                self._note_end(update)
+                self._advance(done=number - 1 + update.known_share, phases=count)
             case ParallelSets(done, count):
                 self.label = "Profilesets"
                 # The phases before the profilesets count too, as in the simulator's own count.
@@ -176,6 +194,26 @@ class ProgressMeter:
         if update is not None and self.began_at is None:
             self.began_at, self.began_percent = self._clock(), self.percent
         return update
+
+    def take_finished(self) -> list[FinishedRun]:
+        """Return the runs of profilesets that have ended since the last call. Call from one thread only."""
+        taken, self._finished = self._finished, []
+        return taken
+
+    def _keep(self, phase: Phase) -> None:
+        """Keep the last update of each phase. A hostile simulator may print other phases and longer names."""
+        known = self._phases.get(phase.number)
+        more = len(phase.label) - (len(known.label) if known else 0)
+        if phase.number <= self._expected_phases and self._label_characters + more <= MAX_NAME_CHARACTERS:
+            self._label_characters += more
+            self._phases[phase.number] = phase
+
+    def _note_end(self, phase: Phase) -> None:
+        """Note which runs have ended: with their last update, or because another phase has begun."""
+        if self._open is not None and self._open.number != phase.number:
+            self._finished += filter(None, [_run_of(self._open)])
+        self._finished += filter(None, [finished_run(phase)])
+        self._open = None if phase.has_ended else phase
 
     def advance_to(self, percent: float) -> None:
         """Set the percentage of a run that several processes share, unless it is higher."""

@@ -14,8 +14,8 @@ from typing import BinaryIO
 from jobs.simulator import json_stream
 from jobs.simulator.json_stream import Event, UnreadableJson
 from jobs.simulator.json_writer import Writer
-from jobs.simulator.report_reader import MAX_ENTRIES, MAX_NAME_CHARACTERS
-from jobs.simulator.reports import LARGEST_NUMBER, BrokenReport
+from jobs.simulator.report_reader import MAX_ENTRIES
+from jobs.simulator.reports import LARGEST_NUMBER, MAX_NAME_CHARACTERS, BrokenReport
 
 SUMMED = (
     "elapsed_cpu_seconds",

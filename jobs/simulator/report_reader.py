@@ -19,6 +19,7 @@ from jobs.simulator.reports import (
     CONFIDENCE,
     LARGEST_NUMBER,
     MAX_ERRORS,
+    MAX_NAME_CHARACTERS,
     BrokenReport,
     Player,
     Profileset,
@@ -30,9 +31,8 @@ _MESSAGE_LENGTH = 500
 # Reading millions of messages would take an hour.
 _MAX_MESSAGES = 10_000
 _SMALLEST_NUMBER = 1e-30
-# More actors or profilesets than any plan allows, and longer names than a profile can contain.
+# More actors or profilesets than any plan allows
 MAX_ENTRIES = 100_000
-MAX_NAME_CHARACTERS = 8_000_000
 
 _SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "median", "count"))
 _COLLECTED: dict[str, Shape] = {"dps": _SAMPLE, "target_metric": _SAMPLE, "fight_length": {"count": None}}

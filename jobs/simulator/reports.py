@@ -14,6 +14,8 @@ MAX_FIGHTS = 10**12
 MAX_ERRORS = 20
 # Standard errors in half of a 95 % confidence interval
 CONFIDENCE = 1.96
+# In all names of a list: more than a profile can contain.
+MAX_NAME_CHARACTERS = 8_000_000
 _NAME_LENGTH = 100
 
 

@@ -42,6 +42,17 @@ def test_a_job_stopped_at_its_cap_keeps_its_percent(tmp_path: Path, api: Api, ke
     assert (job.status, percent_of(api, job)) == ("timed_out", 43)
 
 
+@pytest.mark.parametrize("last", ["1000/1000 99.0 4.300", "1000/1000 99.0 Mean=5 Error=0.1% 4.300"])
+def test_the_full_bar_after_a_stop_is_not_progress(
+    last: str, tmp_path: Path, api: Api, key: tuple[ApiKey, str]
+) -> None:
+    last_bar = f"print('Generating Baseline: 1/1 [========>] {last}', flush=True)"
+    body = RUN_UNTIL_INTERRUPTED.replace("    sys.exit(0)", f"    {last_bar}\n    sys.exit(0)")
+    make_stand_in(tmp_path, PRINT_PROGRESS + body)
+    job = run(key[0].client, ceiling_credits=32, ceiling_runtime_seconds=1)
+    assert (job.status, percent_of(api, job)) == ("timed_out", 43)
+
+
 def test_a_failed_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     make_stand_in(tmp_path, f"{PRINT_PROGRESS}sys.exit(1)")
     job = run(key[0].client)

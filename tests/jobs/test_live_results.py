@@ -47,6 +47,7 @@ def ranking(live: LiveResults) -> list[tuple[str, float, int]]:
         (line("Profileset: a b", "1602/1602", end="2.964 (3m, 7s)"), run("a b", 51200, 0.5, 1602)),
         (line("Profileset: a b", "9/9", "", end="312msec"), run("a b", 0, 0, 9)),
         (line("Profileset: a b", "1601/1602"), None),
+        (line("Profileset: a b", "201/201", end="2sec"), None),
         (line("Profileset: a b", "0/0"), None),
         (line("Baseline:", "1602/1602"), None),
         (line("Ref Int: 100 Int", "9/9"), None),
@@ -60,8 +61,43 @@ def test_only_the_end_of_a_profileset_is_a_result(printed: str, expected: Finish
 
 def test_the_meter_returns_what_it_read() -> None:
     meter = ProgressMeter(expected_phases=9)
-    assert finished_run(meter.feed(line("Profileset: a", "9/9"))) == run("a", 51200, 0.5, 9)
+    assert finished_run(meter.feed(line("Profileset: a", "9/9", end="1.312"))) == run("a", 51200, 0.5, 9)
     assert meter.feed("Simulating...") is None
+
+
+def finished_after(*updates: str) -> list[FinishedRun]:
+    meter = ProgressMeter(expected_phases=9)
+    return [run for update in updates if meter.feed(update) for run in meter.take_finished()]
+
+
+def test_a_full_bar_that_grows_is_one_finished_run() -> None:
+    label = "Profileset: a"
+    bars = [line(label, "201/201", end="2sec"), line(label, "202/302"), line(label, "302/302", end="3.570")]
+    assert finished_after(*bars[:2]) == []
+    assert finished_after(*bars) == [run("a", 51200, 0.5, 302)]
+
+
+def test_a_new_phase_ends_the_one_before() -> None:
+    last = line("Profileset: a", "201/201", end="2sec")
+    following = line("Profileset: b", "1/201").replace(" 2/9 ", " 3/9 ")
+    assert finished_after(last, following) == [run("a", 51200, 0.5, 201)]
+
+
+def test_names_that_no_profile_can_have_are_ignored(live: LiveResults, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.execution.live_results.MAX_NAME_CHARACTERS", 10)
+    live.add(run("a" * 11))
+    assert live.ranked == {}
+
+
+def test_long_names_that_differ_at_their_ends_are_two(live: LiveResults) -> None:
+    meter = ProgressMeter(expected_phases=9)
+    for phase, end in enumerate("12", start=2):
+        text = line(f"Profileset: {'x' * 500}{end}", "9/9", end="1.312").replace(" 2/9 ", f" {phase}/9 ")
+        meter.feed(text)
+    for each in meter.take_finished():
+        live.add(each)
+    assert [name[-2:] for name, _, _ in ranking(live)] == ["x1", "x2"]
+    assert preview_in(live).finished == 2
 
 
 def test_nothing_known_gives_no_preview(live: LiveResults) -> None:
@@ -103,7 +139,7 @@ def test_more_names_than_profilesets_are_ignored(live: LiveResults) -> None:
     assert ranking(live)[0] == ("1", 500, 1)
 
 
-def test_names_that_were_cut_do_not_count_as_additional_profilesets(live: LiveResults) -> None:
+def test_unknown_names_do_not_count_as_additional_profilesets(live: LiveResults) -> None:
     live.enter(1, profilesets=1, replicates={"x" * 400: "x" * 400 + "~replicate"})
     live.add(run("x" * 388))
     live.add(run("other"))

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 # A simulator that repeats some updates until the test has seen them, so that the machine's speed does not matter
 PRINT = """
 def show(label, phase, done, total, mean, error, end='\\r'):
-    text = f'Generating {label} {phase}/4 [=>..] {done}/{total} 85.2 Mean={mean} Error={error:.3f}% 1sec'
+    time_text = '1.000' if done == total else '1sec'
+    text = f'Generating {label} {phase}/4 [=>..] {done}/{total} 85.2 Mean={mean} Error={error:.3f}% {time_text}'
     print(text, end=end, flush=True)
 
 def show_until_seen(sight, *update, end='\\r'):

@@ -67,11 +67,21 @@ class TestParseUpdate:
         assert isinstance(parsed, Phase)
         assert (parsed.number, parsed.count, parsed.share) == (2, 4, 0.5)
 
-    def test_a_label_is_printable_and_cut(self) -> None:
+    def test_a_label_is_printable_and_whole(self) -> None:
         parsed = parse_update(update("Profileset: \x1b[31m\x00\ud800" + "n" * 999, done=1, total=2))
         assert isinstance(parsed, Phase)
         assert parsed.label.startswith("Profileset: \ufffd[31m\ufffd\ufffdnnn")
-        assert len(parsed.label) == 400
+        assert parsed.label.endswith("n" * 999)
+
+    def test_a_phase_ends_with_its_elapsed_time(self) -> None:
+        ends = ("201/201 85.210 Mean=5 Error=0.2% 2sec", "302/302 85.210 Mean=5 Error=0.2% 3.570")
+        bars = [parse_update(f"Generating Profileset: a 2/2 {BAR} {end}") for end in ends]
+        assert [isinstance(bar, Phase) and bar.has_ended for bar in bars] == [False, True]
+
+    def test_a_phase_without_a_target_error_ends_too(self) -> None:
+        ends = ("9/9 85.210 2sec", "9/9 85.210", "9/9 85.210 312msec", "9/9 85.210 1min 3.570 (3m, 7s)")
+        bars = [parse_update(f"Generating Baseline: 1/1 {BAR} {end}") for end in ends]
+        assert [isinstance(bar, Phase) and bar.has_ended for bar in bars] == [False, False, True, True]
 
     @pytest.mark.parametrize("counts", ["0/0", "7/5"])
     def test_a_share_is_between_0_and_1(self, counts: str) -> None:
@@ -106,6 +116,11 @@ class TestParseUpdate:
 
 
 class TestProgressMeter:
+    def test_a_full_bar_that_can_still_grow_is_no_progress(self) -> None:
+        ends = ("100/201 9.0 Mean=5 Error=1%", "201/201 9.0 Mean=5 Error=1%", "202/303 9.0 Mean=5 Error=1%")
+        updates = [f"Generating Baseline: 1/1 {BAR} {end} 2sec" for end in ends]
+        assert curve(ProgressMeter(), updates) == [49.8, 49.8, 66.7]
+
     def test_one_phase_runs_from_0_to_100(self) -> None:
         meter = ProgressMeter()
         assert curve(meter, [update(done=n, total=4) for n in range(1, 4)]) == [25, 50, 75]
