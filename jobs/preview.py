@@ -14,8 +14,6 @@ from jobs.models import Job
 from simservice.redis.client import best_effort, redis
 
 LISTED_PROFILESETS = 50
-# As in a result's summary
-NAME_CHARACTERS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +50,7 @@ class Preview:
 
     def as_json(self, *, clean: Callable[[str], str]) -> str:
         """Return the preview for Redis; `clean` removes secrets from names."""
-        best = [replace(entry, name=clean(entry.name)[:NAME_CHARACTERS]) for entry in self.best]
+        best = [replace(entry, name=clean(entry.name)) for entry in self.best]
         return json.dumps(asdict(replace(self, best=best)), ensure_ascii=False)
 
 

@@ -145,7 +145,7 @@ class Publisher:
                 pipeline.ltrim(self.log_key, -LISTED_ENTRIES, -1)
             pipeline.expire(self.log_key, KEPT_SECONDS)
             if preview is not None:
-                pipeline.set(self.preview_key, preview.as_json(clean=self._clean), ex=KEPT_SECONDS)
+                pipeline.set(self.preview_key, preview.as_json(clean=self._clean_name), ex=KEPT_SECONDS)
             pipeline.execute()
         if preview is not None:
             self.preview_published = preview
@@ -166,6 +166,10 @@ class Publisher:
     def _as_json(self, line: Line) -> str:
         source, text, printed_at = line
         return json.dumps([source, self._clean(text), round(printed_at * 1000)])
+
+    def _clean_name(self, name: str) -> str:
+        """Return a name, whole, without secrets and control characters."""
+        return _printable(self.scrub(name))
 
     def _clean(self, text: str) -> str:
         """Return a text without secrets and control characters, cut to the length of an entry."""

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from jobs import retention
 from jobs.models import Job, JobRanking
-from jobs.simulator.report_summary import LISTED_RESULTS, NAME_LENGTH
+from jobs.simulator.report_summary import LISTED_RESULTS
 from jobs.simulator.reports import Profileset
 
 # The number of profilesets in a summary
 LISTED = LISTED_RESULTS
-MAX_BYTES = 1 << 20
+# The names of a profile, of at most 2 MB, fit.
+MAX_BYTES = 4 << 20
 # Many times the size of the largest list that is stored
 _UNPACKED_BYTES = 64 << 20
 
@@ -83,12 +84,13 @@ def packed(profilesets: Sequence[Profileset]) -> bytes | None:
 
 def _compressed(profilesets: Sequence[Profileset]) -> bytes:
     columns = {
-        "names": [each.name[:NAME_LENGTH] for each in profilesets],
+        "names": [each.name for each in profilesets],
         "means": [_short(each.statistics.mean) for each in profilesets],
         "errors": [_short(each.statistics.mean_error) for each in profilesets],
         "stages": [each.stage for each in profilesets],
     }
-    return zlib.compress(json.dumps(columns, allow_nan=False, separators=(",", ":")).encode())
+    text = json.dumps(columns, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(text.encode())
 
 
 def _short(number: float) -> float:

@@ -29,6 +29,8 @@ SLOTS = {
 # Placeholders in reports for unknown values
 UNKNOWN = ("", "none", "unknown")
 MAX_PREFIX_LENGTH = 40
+# Of a name on a page: its beginning and its end, because names that differ only at the end are common.
+SHOWN_START, SHOWN_END = 200, 100
 _PREFIX = re.compile(r"([^\s:/][^:/]*)(: ?|/| - )(?=\S)")
 
 
@@ -72,6 +74,13 @@ def school_of(text: str) -> str:
 def slot_of(text: str) -> str:
     """Return the label of an item's slot."""
     return SLOTS.get(text, titled(text))
+
+
+def shortened(name: str) -> str:
+    """Return a name for a page, without the middle of a long one."""
+    if len(name) <= SHOWN_START + SHOWN_END:
+        return name
+    return f"{name[:SHOWN_START]}…{name[-SHOWN_END:]}"
 
 
 def split(name: str) -> tuple[str, str]:

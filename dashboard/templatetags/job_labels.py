@@ -4,12 +4,15 @@ import math
 from collections.abc import Mapping
 
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from dashboard.results import damage_chart, names
 from jobs import labels
 from jobs.models import Job
 
 register = template.Library()
+NAME, LONG_NAME = "<bdi{}>{}</bdi>", '<bdi{} title="{}">{}</bdi>'
 MINUS, UNKNOWN = "\N{MINUS SIGN}", "\N{EN DASH}"
 register.filter("status_of", labels.status_of)
 register.filter("tick_number", damage_chart.short)
@@ -19,6 +22,15 @@ register.filter("titled", names.titled)
 def _written(number: float, form: str, unit: str = "") -> str:
     """Return a number in a format, or a dash if a calculation exceeded the range of numbers."""
     return format(number, form).replace("-", MINUS) + unit if math.isfinite(number) else UNKNOWN
+
+
+@register.filter
+def named(name: str, style: str = "") -> SafeString:
+    """Return an untrusted name as an element with a class; a long one is shortened, with the whole as its title."""
+    shown, attribute = names.shortened(name), format_html(' class="{}"', style) if style else ""
+    if shown == name:
+        return format_html(NAME, attribute, name)
+    return format_html(LONG_NAME, attribute, name, shown)
 
 
 @register.filter

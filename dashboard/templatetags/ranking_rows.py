@@ -7,6 +7,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from dashboard.results import names
 from dashboard.results.baseline import EVEN
 from dashboard.results.ranking import Ranking, Row
 from dashboard.templatetags.job_labels import change, whole
@@ -14,7 +15,7 @@ from dashboard.templatetags.job_labels import change, whole
 register = template.Library()
 
 ROW = (
-    '<tr class="{kind}"><td>{place}</td><th scope="row"><bdi>{prefix}{name}</bdi>{tag}</th>'
+    '<tr class="{kind}"><td>{place}</td><th scope="row"><bdi{title}>{prefix}{name}</bdi>{tag}</th>'
     '<td><svg viewBox="0 0 1000 34" preserveAspectRatio="none" aria-hidden="true"><use href="#{ranking_id}-grid"/>'
     '<path class="b" d="{bar}"/><path class="w" d="{whisker}"/></svg>{cut}</td>'
     "<td>{mean} <span>± {error}</span></td><td>{difference}{note}</td></tr>"
@@ -41,11 +42,13 @@ def ranking_rows(ranking: Ranking, *, ranking_id: str, has_buttons: bool) -> Saf
 
 def _cells(row: Row, *, has_buttons: bool) -> dict[str, str]:
     """Return the contents of a row; `format_html_join` escapes those that are not marked as safe."""
+    shown = names.shortened(row.name)
     return {
         "kind": row.kind or "base",
         "place": _place(row, has_buttons=has_buttons),
         "prefix": format_html("<span>{}</span>", row.prefix) if row.prefix else NOTHING,
-        "name": row.name,
+        "title": format_html(' title="{}{}"', row.prefix, row.name) if shown != row.name else NOTHING,
+        "name": shown,
         "tag": _tag(row),
         "bar": row.bar,
         "whisker": row.whisker,

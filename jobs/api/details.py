@@ -104,7 +104,7 @@ _Class = TypedDict("_Class", {"class": NotRequired[Name]})
 class ActorDetails(_Class):
     """Details of an actor. Lists have the largest entries first."""
 
-    name: NotRequired[Name]
+    name: NotRequired[str]
     specialization: NotRequired[Name]
     race: NotRequired[Name]
     level: NotRequired[Count]

@@ -77,7 +77,7 @@ class PreviewFigures(TypedDict):
 class PreviewProfileset(PreviewFigures):
     """A finished profileset."""
 
-    name: Annotated[str, Rule(maxLength=300)]
+    name: str
     stage: Annotated[int, Rule(minimum=1), "The stage that the figures are from"]
 
 

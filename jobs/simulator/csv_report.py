@@ -9,8 +9,9 @@ from typing import TextIO
 from jobs.simulator.reports import Report, Statistics
 
 COLUMNS = ("name", "dps_mean", "dps_min", "dps_max", "dps_std_dev", "dps_mean_std_dev")
-# Spreadsheets treat a cell that begins like this as a formula (`docs/reference/contract.md#untrusted-content`).
-_FORMULA = re.compile(r"[=+\-@\t\r]")
+# Spreadsheets treat a cell that begins like this as a formula (`docs/reference/contract.md#untrusted-content`). An
+# apostrophe is marked too, so that no two names have the same cell.
+_MARKED = re.compile(r"[=+\-@\t\r']")
 
 
 def write(report: Report, target: TextIO, *, every_actor: bool) -> None:
@@ -38,8 +39,11 @@ def _row(name: str, statistics: Statistics) -> tuple[str, ...]:
 
 
 def harmless(name: str) -> str:
-    """Return an untrusted text as a cell that no spreadsheet treats as a formula."""
-    return f"'{name}" if _FORMULA.match(name) else name
+    """Return an untrusted text as a cell that no spreadsheet treats as a formula.
+
+    A cell that begins with an apostrophe is the text after it; any other cell is the text itself.
+    """
+    return f"'{name}" if _MARKED.match(name) else name
 
 
 def _plain(figure: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from jobs.simulator import report_abilities
 from jobs.simulator import report_values as values
+from jobs.simulator.equipment import clean
 from jobs.simulator.json_stream import Members, Shape
 from jobs.simulator.report_abilities import Abilities, Pets
 from jobs.simulator.report_values import ENTRY_WEIGHT, Bounded, Largest, kept_by, known
@@ -69,7 +70,7 @@ def actor(entry: Mapping[str, Any], player: Player) -> dict[str, Any]:
     collected = values.mapping(entry.get("collected_data"))
     dps = _dps(values.mapping(collected.get("dps")))
     return known(
-        name=values.text(player.name),
+        name=player.name,
         **_specialization(values.text(entry.get("specialization")) or ""),
         race=values.text(entry.get("race")),
         level=values.integer(entry.get("level")),
@@ -114,7 +115,8 @@ def _figures(block: object, *names: str) -> dict[str, Any]:
 class _Buff:
     name: str
     token: str
-    source: str
+    # Only compared, so a hash is enough, and long names need no memory. None if unknown.
+    source: int | None
     fields: dict[str, Any]
 
 
@@ -134,7 +136,7 @@ class Buffs(Bounded):
         uptime = values.number(values.mapping(entry).get("uptime"))
         if uptime and uptime <= _MAX_UPTIME:
             buff = _buff(entry, uptime=min(uptime, 100.0))
-            weight = ENTRY_WEIGHT + len(buff.name) + len(buff.token) + len(buff.source)
+            weight = ENTRY_WEIGHT + len(buff.name) + len(buff.token)
             self.largest.add(buff, size=uptime, weight=weight)
 
 
@@ -144,9 +146,14 @@ def _buff(entry: Mapping[str, Any], *, uptime: float) -> _Buff:
     return _Buff(
         name=values.text(entry.get("spell_name")) or token,
         token=token,
-        source=values.text(entry.get("source")) or "",
+        source=_source(entry.get("source")),
         fields=known(id=values.integer(entry.get("spell")), uptime=uptime, count=count),
     )
+
+
+def _source(name: object) -> int | None:
+    """Return the hash of an actor's name, None if it is unknown."""
+    return hash(clean(name)) if isinstance(name, str) and values.text(name) else None
 
 
 class Targets(Bounded):
@@ -155,7 +162,7 @@ class Targets(Bounded):
     entry_shape: Shape = {"buffs": Buffs}
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], _Buff] = {}
+        self.kept: dict[tuple[str, int | None], _Buff] = {}
 
     def take(self, entry: Any) -> None:
         for debuff in kept_by(values.mapping(entry).get("buffs"), Buffs):
@@ -165,7 +172,8 @@ class Targets(Bounded):
 
 def _with_debuffs(details: Mapping[str, Any], debuffs: Collection[_Buff]) -> dict[str, Any]:
     """Return an actor with the debuffs whose source it is, or whose source is unknown."""
-    own = [debuff for debuff in debuffs if debuff.source in ("", details.get("name"))]
+    sources = (None, hash(details.get("name")))
+    own = [debuff for debuff in debuffs if debuff.source in sources]
     shown = [{**debuff, "debuff": True} for debuff in _named(own)]
     buffs = sorted([*details.get("buffs", ()), *shown], key=lambda buff: -buff["uptime"])
     return {**details, **known(buffs=buffs[:MAX_BUFFS])}

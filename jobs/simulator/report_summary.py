@@ -6,7 +6,6 @@ from typing import Any, Literal
 from jobs.simulator.reports import Report, Statistics
 
 LISTED_RESULTS = 200
-NAME_LENGTH = 300
 
 
 def summarise(
@@ -27,7 +26,7 @@ def summarise(
     }
     if several:
         listed = report.players[:LISTED_RESULTS]
-        actors = [{"name": _name(player.name), **_figures(player.dps)} for player in listed]
+        actors = [{"name": player.name, **_figures(player.dps)} for player in listed]
         summary["actors"] = {"count": len(report.players), "results": actors}
     if not multistage["enabled"]:
         summary["iterations"] = report.iterations
@@ -41,11 +40,11 @@ def summarise(
 def _main_actor(report: Report, *, metric: Literal["dps", "raid_dps"]) -> dict[str, Any]:
     player = report.players[0]
     statistics = report.raid_dps if metric == "raid_dps" else player.dps
-    actor: dict[str, Any] = {"name": _name(player.name), **_figures(statistics)}
+    actor: dict[str, Any] = {"name": player.name, **_figures(statistics)}
     if report.profilesets:
         ranking = sorted(report.profilesets, key=lambda profileset: -profileset.statistics.mean)
         results = [
-            {"name": _name(entry.name), **_figures(entry.statistics), "stage": entry.stage}
+            {"name": entry.name, **_figures(entry.statistics), "stage": entry.stage}
             for entry in ranking[:LISTED_RESULTS]
         ]
         actor["profilesets"] = {"count": len(ranking), "results": results}
@@ -65,7 +64,3 @@ def _figures(statistics: Statistics) -> dict[str, float]:
         "min": statistics.min,
         "max": statistics.max,
     }
-
-
-def _name(text: str) -> str:
-    return text[:NAME_LENGTH]

@@ -6,8 +6,9 @@ from redis.exceptions import RedisError
 
 from jobs import lifecycle, preview, progress
 from jobs.models import Job
-from jobs.preview import NAME_CHARACTERS, Figures, Preview, RankedProfileset, preview_key_of, preview_of
+from jobs.preview import Figures, Preview, RankedProfileset, preview_key_of, preview_of
 from jobs.progress import Progress, Publisher
+from jobs.simulator.streams import LONGEST_LINE_BYTES
 from simservice.redis.client import outage, redis
 from tests.factories import make_running_job, start_attempt
 
@@ -103,18 +104,19 @@ def test_a_preview_that_redis_refused_is_stored_later(
     assert preview_of(job) == source.known
 
 
-def test_names_are_cut_and_cleaned(job: Job, source: Source) -> None:
+def test_names_are_whole_and_cleaned(job: Job, source: Source) -> None:
     source.known = known("x" * 396, "<b>\x00secret\u202e")
     source.publish()
     stored = preview_of(job)
     assert stored is not None
-    assert [entry.name for entry in stored.best] == ["x" * NAME_CHARACTERS, "<b>***"]
+    assert [entry.name for entry in stored.best] == ["x" * 396, "<b>***"]
 
 
 def test_the_largest_preview_is_small(job: Job, source: Source) -> None:
-    source.known = known(*["\U0001f600" * 400] * preview.LISTED_PROFILESETS)
+    # The name of a line as long as any that is read
+    source.known = known(*["\U0001f600" * (LONGEST_LINE_BYTES // 4)] * preview.LISTED_PROFILESETS)
     source.publish()
-    assert int(str(redis().strlen(preview_key_of(job)))) < 80_000
+    assert int(str(redis().strlen(preview_key_of(job)))) < 420_000
 
 
 def test_the_preview_of_a_lost_attempt_is_not_shown(job: Job, source: Source) -> None:

@@ -2,8 +2,11 @@
 
 import csv
 import io
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobs.simulator import csv_report
 from jobs.simulator.reports import Player, Profileset, Report, Statistics
@@ -75,6 +78,8 @@ def test_numbers_are_written_in_digits(figure: float, shown: str) -> None:
         ("\tx", "'\tx"),
         ("\rx", "'\rx"),
         ('=1,"2"\n3', '\'=1,"2"\n3'),
+        ("'+1", "''+1"),
+        ("'plain'", "''plain'"),
         ("plain", "plain"),
         ("a=b", "a=b"),
         ('with "quotes", and\ncommas', 'with "quotes", and\ncommas'),
@@ -87,3 +92,10 @@ def test_a_name_is_one_field_and_not_a_formula(name: str, read: str) -> None:
     assert len(rows) == 2
     assert len(rows[1]) == 6
     assert rows[1][0] == read
+
+
+@given(st.text(st.sampled_from("'+=-@\t\rax"), max_size=4))
+def test_a_cell_can_be_mapped_back_to_its_name(name: str) -> None:
+    cell = csv_report.harmless(name)
+    assert not re.match(r"[=+\-@\t\r]", cell)
+    assert (cell[1:] if cell.startswith("'") else cell) == name
