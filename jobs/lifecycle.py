@@ -320,7 +320,7 @@ def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
         "summary": None if outcome.summary is None else json.dumps(outcome.summary),
         "warnings": json.dumps(list(outcome.warnings)),
         "ranking": outcome.ranking,
-        "character": job.character or _character_in(outcome.summary),
+        "character": _character_in(outcome.summary) or job.character,
         "missing_artifacts": json.dumps(list(outcome.missing_artifacts)),
         "details": outcome.details,
         "percent": outcome.percent,
@@ -333,6 +333,8 @@ def _row_of(artifact: Artifact) -> dict[str, Any]:
 
 
 def _character_in(summary: Mapping[str, Any] | None) -> str:
-    """Return the name of the main actor in a summary, or an empty text."""
-    actor = (summary or {}).get("mainActor") or {}
-    return str(actor.get("name", ""))[:CHARACTER_LENGTH]
+    """Return the name of the first character in a summary, an empty text if it was not reached."""
+    found = summary or {}
+    actors = [] if found.get("not_reached", {}).get("actors") else found.get("actors", {}).get("results", [])
+    first = found.get("mainActor") or next(iter(actors), {})
+    return str(first.get("name", ""))[:CHARACTER_LENGTH]

@@ -109,7 +109,8 @@ class Job(models.Model):
     wants_webhook = models.BooleanField(default=False)
     json_version = models.PositiveSmallIntegerField(default=2)
     metadata = OrderedJSONField(default=dict)
-    # The first character of the profile, empty if it names none, and the number of other characters.
+    # The first character, empty if it is unknown, and the number of other ones: as in the profile, then, once the
+    # job has ended with a report, the name in the report.
     character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="", db_default="")
     other_characters = models.PositiveIntegerField(default=0, db_default=0)
     # The title that a member gave the job on its page (`jobs/titles.py`), empty if none did.

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from jobs.characters import visible
-from jobs.profiles.actors import ACTOR_OPTIONS, DOWNLOADS, OTHERS, STARTS, is_action_list, may_start
+from jobs.profiles.actors import ACTOR_OPTIONS, CLASSES, DOWNLOADS, OTHERS, STARTS, is_action_list, may_start
 from jobs.profiles.grammar import BOM, token_pairs
 from jobs.profiles.mistakes import BLANKS, seems_without_line_breaks
 from jobs.profiles.numbers import SHOWN_CHARACTERS, Bounds, Clamp, Numbers, clamp_of, effective, uses_defaults
@@ -19,6 +19,8 @@ from jobs.profiles.refusals import Refusals
 from jobs.profiles.selection import kept_tokens, remaining_lines
 from jobs.profiles.values import read_integer, read_number
 
+# Options after which the next ones apply to another actor, or may
+SWITCHES = STARTS | {"active", "input"}
 # Options that apply only to the final stage; with a common `seed`, replicates would not be independent.
 FINAL_STAGE_OPTIONS = frozenset(
     "calculate_scale_factors scale_delta_multiplier center_scale_delta dps_plot_stats report_details "
@@ -219,6 +221,8 @@ class _Reader:
         # The option that may start a character of an unknown class, and its position among actors
         self.candidate: tuple[AllowedOption, int] | None = None
         self.refusals = Refusals()
+        # Whether `name` applies to the first character.
+        self.in_main_actor = False
         # The line whose last option is a profileset without a value
         self.empty_line = 0
 
@@ -234,6 +238,7 @@ class _Reader:
             text = option.value if option.name is None else f"{option.name}={option.value}"
             self.refusals.take(Mistake(option.line, text, BLANKS))
         else:
+            self._follow_name(option)
             self._take_base(option)
 
     def _take_other(self, option: Removal | Refusal) -> None:
@@ -317,6 +322,14 @@ class _Reader:
     def _take_name(self, name: str | None) -> None:
         if name and len(self.result.names) < LISTED_NAMES:
             self.result.names.append(name)
+
+    def _follow_name(self, option: AllowedOption) -> None:
+        """Change the name of the first character if the option does."""
+        if option.name is None or option.name in SWITCHES:
+            is_character = option.name in CLASSES or option.name == "armory"
+            self.in_main_actor = is_character and self.result.main_actor is None
+        elif option.name == "name" and self.in_main_actor and option.value:
+            self.result.main_actor, self.result.names[:1] = option.value, [option.value]
 
     def _take_setting(self, name: str, option: AllowedOption) -> None:
         value = option.value

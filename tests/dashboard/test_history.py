@@ -31,7 +31,7 @@ def owner() -> Membership:
 
 def complete(owner: Membership, character: str = "Frosty", **fields: Any) -> Job:
     """Return a completed job of a character with a mean of 100 DPS, or with the figures of `fields`."""
-    return make_completed_job(summary(**fields), client=default_client(owner.account), character=character)
+    return make_completed_job(summary(**{"name": character, **fields}), client=default_client(owner.account))
 
 
 def path(owner: Membership, query: str = "") -> str:

@@ -18,7 +18,7 @@ from jobs.profiles.policy import Rules
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, count_queries
 from tests.dashboard.job_pages import read
-from tests.dashboard.summaries import EVIL, make_completed_job, summary
+from tests.dashboard.summaries import EVIL, figures, make_completed_job, make_failed_job, summary
 from tests.factories import make_client, make_event, make_job, make_member
 
 AT = datetime(2026, 11, 21, 4, 5, tzinfo=UTC)
@@ -54,9 +54,12 @@ def test_a_title_falls_back_to_metadata_and_characters(fields: dict[str, Any], t
         ('mage="Frosty"\nlevel=80', "Frosty"),
         ('mage="Frosty"\nlevel=80\ncopy="Other"\nwarrior="Bruna"\nlevel=80', "Frosty and 2 more"),
         ('mage="Frosty"\nlevel=80\nprofileset."a"+=level=80', "Frosty"),
+        ('mage="export_2026"\nlevel=80\nname=Frosty\nprofileset."a"+=name=Other', "Frosty"),
+        ('mage="Frosty"\nlevel=80\nenemy="Boss"\nname=Big', "Frosty"),
+        ('mage="Frosty"\nlevel=80\nwarrior="B"\nname=Bruna', "Frosty and 1 more"),
         (f'mage="{"x" * 300}"\nlevel=80', "x" * 100),
     ],
-    ids=["one", "several", "profilesets", "long"],
+    ids=["one", "several", "profilesets", "renamed", "renamed-enemy", "renamed-other", "long"],
 )
 def test_a_submission_stores_the_characters(api: Api, text: str, title: str) -> None:
     response = api.post("jobs", {"profile": {"text": text}, "build": {"channel": "latest"}})
@@ -73,9 +76,27 @@ def test_a_downloaded_character_is_named_without_realm(text: str, name: str | No
 
 
 @pytest.mark.django_db
-def test_a_result_names_a_job_without_a_character() -> None:
+def test_a_job_has_the_name_in_its_report() -> None:
     assert make_completed_job().title == "Frosty"
-    assert make_completed_job(character="Given").title == "Given"
+    job = make_completed_job(character="export_2026", other_characters=1)
+    assert (job.character, job.title, job.public_title) == ("Frosty", "Frosty and 1 more", "Frosty and 1 more")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({}, "Ada"), ({"not_reached": {"actors": 1, "profilesets": 0}}, "Given")],
+    ids=["several actors", "first actor not reached"],
+)
+def test_the_first_actor_of_several_names_a_job(fields: dict[str, Any], name: str) -> None:
+    actors = {"count": 2, "results": [figures("Ada", 5), figures("Bo", 9)]}
+    several = {**summary(), "mainActor": None, "actors": actors, **fields}
+    assert make_completed_job(several, character="Given").character == name
+
+
+@pytest.mark.django_db
+def test_a_failed_job_without_a_report_keeps_its_name() -> None:
+    assert make_failed_job(character="Given").title == "Given"
 
 
 @pytest.mark.django_db
