@@ -54,6 +54,7 @@ def _sim(outcome: Outcome) -> dict[str, Any]:
         "options": _options(outcome),
         "overrides": {},
         "players": [_player(actor, outcome) for actor in outcome.baseline.actors],
+        "targets": [{"name": name} for name in outcome.baseline.enemies],
         "statistics": _statistics(outcome),
     }
     if outcome.profilesets:

@@ -68,6 +68,7 @@ class PhaseResult:
 
     settings: Settings
     actors: list[ActorResult]
+    enemies: list[str] = field(default_factory=list)
     lengths: Samples = field(default_factory=Samples)
     raid_dps: Samples = field(default_factory=Samples)
     is_complete: bool = False
@@ -121,6 +122,7 @@ class Phase:
                 )
                 for actor, fighter in zip(players, self._fighters, strict=True)
             ],
+            _enemies(configuration, settings),
         )
 
     def run(self, progress: Progress, stop: StopFlag) -> PhaseResult:
@@ -289,6 +291,12 @@ def _encounter(configuration: Configuration, settings: Settings) -> Encounter:
     _, uptime, targets = FIGHT_STYLES[settings.fight_style]
     enemies = sum(actor.kind in ENEMY_TYPES for actor in configuration.actors)
     return Encounter(targets=max(settings.desired_targets, enemies, targets), uptime=uptime)
+
+
+def _enemies(configuration: Configuration, settings: Settings) -> list[str]:
+    """Return the names of the enemies: those of the profile, and more up to `desired_targets`."""
+    names = [actor.name for actor in configuration.actors if actor.kind in ENEMY_TYPES]
+    return [*names, *("Fluffy_Pillow" for _ in range(len(names), settings.desired_targets))]
 
 
 def _no_totals(fighter: Fighter) -> AbilityTotals:

@@ -9,6 +9,8 @@ from jobs.details import Actor, Fight
 from jobs.models import Job
 from jobs.rankings import Entry
 
+VARIANT, ACTOR = "variant", "actor"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
@@ -35,22 +37,25 @@ def readings(compared: Compared, main: Actor | None, *, noun: str) -> list[Readi
     own = _figures(baseline.entry, main)
     if not entries:
         return [Reading(label="Damage per second", name="", figures=own, strip=strips([own])[0])]
-    is_best_baseline = entries[0] is baseline.entry and len(entries) > 1
-    best = entries[1] if is_best_baseline else entries[0]
+    is_listed = entries[0] is baseline.entry and len(entries) > 1
+    best = entries[1] if is_listed else entries[0]
+    # Variants are compared with the baseline, but the first actor is an actor like the others.
+    is_best = is_listed or (noun == ACTOR and baseline.entry.mean >= best.mean)
     found = _figures(best, main)
     best_strip, own_strip = strips([found, own])
-    return [
-        Reading(
-            label=f"Best other {noun}" if is_best_baseline else f"Best {noun}",
-            name=best.name,
-            figures=found,
-            strip=best_strip,
-            kind=baseline.kind_of(best),
-            difference=baseline.change_of(best),
-            gain=best.mean - baseline.entry.mean,
-        ),
-        Reading(label="Baseline", name=baseline.entry.name, figures=own, strip=own_strip),
-    ]
+    other = Reading(
+        label=f"Best other {noun}" if is_best else f"Best {noun}",
+        name=best.name,
+        figures=found,
+        strip=best_strip,
+        kind=baseline.kind_of(best),
+        difference=baseline.change_of(best),
+        gain=best.mean - baseline.entry.mean,
+    )
+    is_best_actor = is_best and noun == ACTOR
+    label = f"Best {noun} (baseline)" if is_best_actor else "Baseline"
+    own_reading = Reading(label=label, name=baseline.entry.name, figures=own, strip=own_strip)
+    return [own_reading, other] if is_best_actor else [other, own_reading]
 
 
 def _figures(entry: Entry, main: Actor | None) -> Figures:

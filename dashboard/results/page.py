@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.results import groups, ranking
+from dashboard.results import groups, headline, ranking
 from dashboard.results.actor import ActorView, Who, view_of, who_of
 from dashboard.results.baseline import Compared
 from dashboard.results.filters import Filters, filters_of
@@ -135,8 +135,8 @@ class _Builder:
         """Return the best profileset, or else the best actor, and the baseline."""
         actor = self.actors[0] if self.actors and self.summary.get("metric") == "dps" else None
         if self.variants:
-            return readings(self.variants, actor, noun="variant")
-        return readings(self.others, actor, noun="actor") if self.others else []
+            return readings(self.variants, actor, noun=headline.VARIANT)
+        return readings(self.others, actor, noun=headline.ACTOR) if self.others else []
 
     def _ranking(self) -> Ranking | None:
         if not self.variants or not self.profilesets:

@@ -21,7 +21,7 @@ _LARGEST_TEXT_BYTES = 4 << 20
 _END = b""
 # Twice as many digits in a row contain a whole block. The parser fails on numbers that Python cannot convert.
 _DIGITS_BLOCK = 1_024
-# Longer strings are cut; the service never shows more.
+# Longer strings are cut, unless their shape is WHOLE; the service never shows more.
 _KEPT_CHARACTERS = 20_000
 DEEPEST = 1_000
 # Real reports have about 15 bytes per value. A report with far more values would take minutes.
@@ -68,7 +68,16 @@ class _Done:
 
 # The shape of entries that a collector does not take: the next one and all after it are skipped.
 DONE = _Done()
-Shape = Mapping[str, "Shape"] | Callable[[], Collector] | Members | _Done | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The type of WHOLE."""
+
+
+# The shape of a string that must not be cut, such as a name. The collector limits what it keeps of them.
+WHOLE = _Whole()
+Shape = Mapping[str, "Shape"] | Callable[[], Collector] | Members | _Done | _Whole | None
 
 
 def read(stream: Readable, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
@@ -131,7 +140,7 @@ def _read_value(first: Event, events: Iterator[Event], shape: Shape) -> Any:
     if event == "start_array":
         _skip(events)
         return []
-    return value[:_KEPT_CHARACTERS] if event == "string" else value
+    return value[:_KEPT_CHARACTERS] if event == "string" and shape is not WHOLE else value
 
 
 def _read_object(events: Iterator[Event], shape: Mapping[str, Shape]) -> dict[str, Any]:

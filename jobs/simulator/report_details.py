@@ -42,22 +42,31 @@ def document(
     debuffs = kept_by(targets, Targets).values()
     return {
         "version": VERSION,
-        "fight": _fight(options, iterations=iterations),
+        "fight": _fight(options, iterations=iterations, listed_targets=getattr(targets, "count", 0)),
         "actors": [_with_debuffs(each, debuffs) for each in actors],
     }
 
 
-def _fight(options: Mapping[str, Any], *, iterations: int) -> dict[str, Any]:
+def _fight(options: Mapping[str, Any], *, iterations: int, listed_targets: int) -> dict[str, Any]:
     variation = values.number(options.get("vary_combat_length"))
     return known(
         style=values.text(options.get("fight_style")),
-        targets=values.integer(options.get("desired_targets")),
+        targets=_target_count(options, listed=listed_targets),
         length=values.number(options.get("max_time")) or None,
         variation=variation if variation is not None and variation <= 1 else None,
         iterations=values.integer(iterations),
         targetError=values.number(options.get("target_error")),
         gameVersion=_game_version(values.mapping(options.get("dbc"))),
     )
+
+
+def _target_count(options: Mapping[str, Any], *, listed: int) -> int | None:
+    """Return the number of targets, None if it is unknown.
+
+    `desired_targets` is a minimum: its default is 1, even if the profile has several `enemy=`.
+    """
+    desired = values.integer(options.get("desired_targets")) or 0
+    return max(desired, listed) if listed or desired > 1 else None
 
 
 def _game_version(dbc: Mapping[str, Any]) -> str | None:
@@ -163,8 +172,10 @@ class Targets(Bounded):
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int | None], _Buff] = {}
+        self.count = 0
 
     def take(self, entry: Any) -> None:
+        self.count += isinstance(entry, dict)
         for debuff in kept_by(values.mapping(entry).get("buffs"), Buffs):
             if len(self.kept) < _MAX_DEBUFFS:
                 self.kept.setdefault((debuff.token, debuff.source), debuff)

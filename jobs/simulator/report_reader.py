@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from jobs.simulator import equipment, json_stream, messages, report_details, report_values
 from jobs.simulator.equipment import clean
-from jobs.simulator.json_stream import Shape, UnreadableJson
+from jobs.simulator.json_stream import WHOLE, Shape, UnreadableJson
 from jobs.simulator.reports import (
     CONFIDENCE,
     LARGEST_NUMBER,
@@ -36,7 +36,7 @@ MAX_ENTRIES = 100_000
 
 _SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "median", "count"))
 _COLLECTED: dict[str, Shape] = {"dps": _SAMPLE, "target_metric": _SAMPLE, "fight_length": {"count": None}}
-_ACTOR: dict[str, Shape] = {"name": None, "collected_data": _COLLECTED}
+_ACTOR: dict[str, Shape] = {"name": WHOLE, "collected_data": _COLLECTED}
 _FIRST_ACTOR: dict[str, Shape] = {**_ACTOR, **equipment.SHAPE}
 _DETAILED_ACTOR: dict[str, Shape] = {
     **_FIRST_ACTOR,
@@ -146,7 +146,7 @@ class _Profilesets(_Entries):
     def __init__(self, stage: int) -> None:
         super().__init__()
         self.stage = stage
-        self.shape = {"name": None, **_METRIC, "metrics": _FirstMetric}
+        self.shape = {"name": WHOLE, **_METRIC, "metrics": _FirstMetric}
 
     def take(self, entry: Any) -> None:
         profileset = _profileset(_entry(entry, self.title), stage=self.stage)

@@ -53,6 +53,16 @@ def test_long_names_are_whole_in_result_and_files(
         assert {entry["name"] for entry in report["sim"]["profilesets"]["results"]} == set(SETS)
 
 
+def test_names_longer_than_other_texts_are_whole(minisim: Build, key: tuple[ApiKey, str]) -> None:
+    alike = "y" * 30_000
+    text = (
+        f'mage="A"\nspec=frost\niterations=50\nprofileset."{alike}1"+=level=60\nprofileset."{alike}2"+=level=61\n'
+    )
+    summary = finished(text, key[0]).summary or {}
+    results = summary["mainActor"]["profilesets"]["results"]
+    assert {entry["name"] for entry in results} == {f"{alike}1", f"{alike}2"}
+
+
 def test_a_long_character_name_is_whole_in_the_result(minisim: Build, api: Api, key: tuple[ApiKey, str]) -> None:
     name = f"{'N' * 400}1"
     job = finished(f'mage="{name}"\nspec=frost\niterations=50\n', key[0])

@@ -12,7 +12,7 @@ from jobs import labels
 from jobs.details import Details, Fight
 from jobs.enums import ErrorCode, MultistageReason
 from jobs.models import Job, Run
-from tests.dashboard.summaries import result_of, summary
+from tests.dashboard.summaries import figures, result_of, summary
 
 STAGED = {
     "enabled": True,
@@ -112,3 +112,17 @@ def test_every_reason_and_error_code_has_a_text() -> None:
     texts = set(labels.SINGLE_PASS) | {MultistageReason.ELIGIBLE, MultistageReason.DISABLED}
     assert texts == set(MultistageReason)
     assert set(labels.ADVICE) == set(ErrorCode)
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        ((9, 5, 7), [("Best actor (baseline)", "Ada"), ("Best other actor", "Cy")]),
+        ((5, 9, 7), [("Best actor", "Bo"), ("Baseline", "Ada")]),
+        ((7, 7, 5), [("Best actor (baseline)", "Ada"), ("Best other actor", "Bo")]),
+    ],
+)
+def test_the_best_actor_can_be_the_first_one(means: tuple[int, ...], expected: list[tuple[str, str]]) -> None:
+    results = [figures(name, mean) for name, mean in zip(("Ada", "Bo", "Cy"), means, strict=True)]
+    several = {**summary(), "mainActor": None, "actors": {"count": 3, "results": results}}
+    assert [(each.label, each.name) for each in result_of(several).readings] == expected

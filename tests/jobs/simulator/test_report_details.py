@@ -61,6 +61,14 @@ class TestFight:
         fight = {"style": "Patchwerk", "targets": 2, "length": 300.0, "variation": 0.2, "iterations": 10}
         assert details(options=options)["fight"] == {**fight, "targetError": 0.1, "gameVersion": "12.0"}
 
+    @pytest.mark.parametrize(
+        ("desired", "listed", "count"), [(1, 2, 2), (1, 1, 1), (3, 2, 3), (1, 0, None), (2, 0, 2), (None, 4, 4)]
+    )
+    def test_targets_are_those_of_the_report(self, desired: int | None, listed: int, count: int | None) -> None:
+        targets = [{"name": f"Enemy {number}"} for number in range(listed)]
+        fight = details(options={"desired_targets": desired}, targets=targets)["fight"]
+        assert fight.get("targets") == count
+
     @pytest.mark.parametrize("bad", BAD_NUMBERS)
     def test_impossible_options_are_left_out(self, bad: Any) -> None:
         names = ("fight_style", "desired_targets", "max_time", "vary_combat_length", "target_error", "dbc")
