@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter
 
-from jobs.enums import ErrorCode, Priority, Status
+from jobs.enums import ErrorCode, Priority, ReturnCause, Status
 from jobs.models import Job
 from simservice.metrics import REGISTRY
 from simservice.redis import shared_metrics
@@ -12,7 +12,10 @@ LANES = {"lane": [priority.api_name for priority in Priority]}
 OUTCOMES = {"outcome": [Status.COMPLETED.value, *ErrorCode.values]}
 SUBMITTED = Counter("simservice_jobs_submitted_total", "Accepted jobs.", ["lane"], registry=REGISTRY)
 ENDED = SharedCounter("jobs_ended", "Ended jobs; the outcome is `completed` or the error code.", LANES | OUTCOMES)
-LOST = SharedCounter("attempts_lost", "Attempts whose job returned to the queue.", LANES)
+LOST = SharedCounter("attempts_lost", "Attempts that were lost, whose job returned to the queue.", LANES)
+RETURNED = SharedCounter(
+    "attempts_returned", "Attempts that a worker or an operator ended, whose job returned to the queue.", LANES
+)
 WAIT_SECONDS = SharedHistogram(
     "job_wait_seconds",
     "Seconds from the submission of a job to its first claim.",
@@ -25,7 +28,7 @@ RUN_SECONDS = SharedHistogram(
     LANES,
     buckets=(0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200),
 )
-SHARED = (ENDED, LOST, WAIT_SECONDS, RUN_SECONDS)
+SHARED = (ENDED, LOST, RETURNED, WAIT_SECONDS, RUN_SECONDS)
 
 
 def record_submission(job: Job) -> None:
@@ -34,15 +37,16 @@ def record_submission(job: Job) -> None:
 
 
 def record_claim(job: Job) -> None:
-    """Add the wait of a job that was just claimed, unless an earlier attempt was lost."""
+    """Add the wait of a job that was just claimed, unless it had an earlier attempt."""
     if job.attempt == 1:
         waited = (job.updated_at - job.created_at).total_seconds()
         shared_metrics.record(WAIT_SECONDS.increments(waited, lane_of(job)))
 
 
-def record_requeue(job: Job) -> None:
-    """Count a lost attempt."""
-    shared_metrics.record(LOST.increments(lane_of(job)))
+def record_requeue(job: Job, *, cause: ReturnCause) -> None:
+    """Count an attempt whose job returned to the queue."""
+    counter = LOST if cause == ReturnCause.LOST else RETURNED
+    shared_metrics.record(counter.increments(lane_of(job)))
 
 
 def record_end(job: Job, *, outcome: str, ran_seconds: float | None) -> None:

@@ -62,6 +62,15 @@ class MoveResult(Enum):
         return self is MoveResult.DONE
 
 
+class ReturnCause(models.TextChoices):
+    """Why an attempt ended and its job returned to the queue."""
+
+    # Its worker was killed or did not renew the lease. The number of lost attempts is limited.
+    LOST = "lost"
+    # Its worker stopped, had no build for it or found its build broken, or an operator requeued the job.
+    RETURNED = "returned"
+
+
 class Renewal(Enum):
     """The result of renewing a lease. It is true in a condition unless the lease is lost."""
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from jobs.enums import WAITING, ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
+from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.queueing.forecast import QueuePosition
 from jobs.runs import blame
@@ -200,9 +200,10 @@ def soon(seconds: int) -> str:
 
 def event(job_event: JobEvent) -> str:
     """Return the label of an event in a job's history."""
-    to, was = Status(job_event.to_status), job_event.from_status
-    if to == Status.QUEUED and was and Status(was) not in WAITING:
-        return f"Attempt {job_event.attempt} was lost; the job returned to its position in the queue"
+    to = Status(job_event.to_status)
+    if job_event.is_return:
+        end = "was lost" if job_event.is_loss else "was stopped"
+        return f"Attempt {job_event.attempt} {end}; the job returned to its position in the queue"
     if to == Status.STARTING and job_event.attempt > 1:
         return f"Claimed by a worker (attempt {job_event.attempt})"
     return EVENTS.get(to) or STATUSES[PublicStatus(to)]

@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce, Now
 
 from billing import ledger, settlement
 from jobs import counters, credentials, move_statements, webhook_events
-from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Renewal, Status
+from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Renewal, ReturnCause, Status
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.simulator.stop_reasons import StopReason
@@ -90,7 +90,7 @@ INTERNAL = Outcome(
 )
 
 
-def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
+def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
     """Move `job` from the status and attempt of this instance, if the row still has them and matches `guard`.
 
     If the move is done, the instance has the new status and attempt; `changes` are made in the database only.
@@ -109,6 +109,7 @@ def move(job: Job, *, to: Status, reason: str = "", guard: Q = ANY, **changes: A
             to_status=to,
             attempt=attempt,
             reason=reason[:500],
+            cause=cause,
         )
     job.status, job.attempt = to, attempt
     return MoveResult.DONE
@@ -224,7 +225,14 @@ def lock_row(job: Job) -> bool:
     return row.values_list("pk").first() is not None
 
 
-def requeue(job: Job, *, reason: str, guard: Q = ANY, queue_deadline_at: Any = None) -> MoveResult:
+def requeue(
+    job: Job,
+    *,
+    reason: str,
+    cause: ReturnCause = ReturnCause.LOST,
+    guard: Q = ANY,
+    queue_deadline_at: Any = None,
+) -> MoveResult:
     """Return a job to its original place in the queue, by default with a new queue deadline.
 
     If cancellation was requested, end the job instead.
@@ -237,6 +245,7 @@ def requeue(job: Job, *, reason: str, guard: Q = ANY, queue_deadline_at: Any = N
             job,
             to=Status.QUEUED,
             reason=reason,
+            cause=cause,
             guard=guard & ~CANCEL_REQUESTED,
             queue_deadline_at=deadline,
             started_at=None,
@@ -244,7 +253,7 @@ def requeue(job: Job, *, reason: str, guard: Q = ANY, queue_deadline_at: Any = N
             **RELEASED,
         )
         if is_queued:
-            transaction.on_commit(partial(counters.record_requeue, job))
+            transaction.on_commit(partial(counters.record_requeue, job, cause=cause))
         returned = is_queued or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
         if returned:
             end_lost_runs(job)

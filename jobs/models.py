@@ -24,6 +24,7 @@ from jobs.enums import (
     ErrorCode,
     Priority,
     PublicStatus,
+    ReturnCause,
     ShardStatus,
     Status,
 )
@@ -31,6 +32,8 @@ from jobs.fields import OrderedJSONField
 
 CHARACTER_LENGTH = 100
 TITLE_LENGTH = 200
+# How the reasons of events end if an attempt was lost; versions without `JobEvent.cause` have nothing else.
+LOSS_REASONS = ("stopped renewing its lease", "was killed")
 # A job without a cap reserves credits for this many seconds at a time.
 SLICE_SECONDS = 60
 
@@ -447,12 +450,26 @@ class JobEvent(models.Model):
     to_status = models.CharField(max_length=9, choices=Status)
     attempt = models.PositiveSmallIntegerField()
     reason = models.CharField(max_length=500, blank=True)
+    # If the job returned to the queue, why its attempt ended; empty in rows of earlier versions.
+    cause = models.CharField(max_length=8, choices=ReturnCause, blank=True, default="", db_default="")
 
     class Meta:
         indexes = [models.Index(fields=["job", "id"], name="event_by_job")]
 
     def __str__(self) -> str:
         return f"{self.job_id}: {self.from_status or '-'} → {self.to_status}"
+
+    @property
+    def is_return(self) -> bool:
+        """Return whether the job returned from a worker to the queue."""
+        return self.to_status == Status.QUEUED and self.from_status in CLAIMED
+
+    @property
+    def is_loss(self) -> bool:
+        """Return whether the attempt was lost."""
+        if self.cause:
+            return self.cause == ReturnCause.LOST
+        return self.is_return and self.reason.endswith(LOSS_REASONS)
 
 
 class Artifact(models.Model):

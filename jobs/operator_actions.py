@@ -7,7 +7,7 @@ from django.db import transaction
 from clients import audit
 from clients.audit import Action, Actor
 from jobs import lifecycle
-from jobs.enums import ACTIVE, CLAIMED, ErrorCode, MoveResult, Status
+from jobs.enums import ACTIVE, CLAIMED, ErrorCode, MoveResult, ReturnCause, Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.progress import last_percent
@@ -43,7 +43,7 @@ def requeue(job: Job, *, by: Actor) -> MoveResult:
     if not may_requeue(current):
         return MoveResult.GUARD_FAILED
     with transaction.atomic():
-        result = lifecycle.requeue(current, reason=REQUEUED)
+        result = lifecycle.requeue(current, reason=REQUEUED, cause=ReturnCause.RETURNED)
         if result:
             audit.record(job.account_id, Action.JOB_REQUEUED, by=by, target_id=job.pk, target=job)
     return result

@@ -17,7 +17,7 @@ from django.db.models import F
 from jobs import artifacts, counters, credentials, lifecycle
 from jobs.builds import registry
 from jobs.credentials import GameCredentials
-from jobs.enums import ErrorCode, Status
+from jobs.enums import ErrorCode, ReturnCause, Status
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.preparation import prepare
@@ -109,7 +109,7 @@ def execute(job: Job) -> None:
 def _requeue(job: Job, lease: Lease, *, reason: str, **changes: Any) -> None:
     """Return the job to the queue at once instead of when its lease expires."""
     with suppress(LeaseLost):
-        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason, **changes))
+        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason, cause=ReturnCause.RETURNED, **changes))
     logger.info("job %s attempt %s returned to the queue: %s", job.pk, job.attempt, reason)
 
 

@@ -18,9 +18,9 @@ from redis.exceptions import RedisError
 
 from billing.errors import HoldError
 from jobs import credentials, lifecycle
-from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, Status
+from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
 from jobs.lifecycle import Outcome
-from jobs.models import Job, JobEvent, Run
+from jobs.models import LOSS_REASONS, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
 from jobs.shards import moves
@@ -30,9 +30,7 @@ from simservice.logs import log_ids
 logger = logging.getLogger(__name__)
 
 SUBMITTED_WITHIN = timedelta(minutes=1)
-# How the reasons of events end if an attempt was lost
-STOPPED = "stopped renewing its lease"
-KILLED = "was killed"
+STOPPED, KILLED = LOSS_REASONS
 
 # This query runs every two seconds even if there is no work. The ORM would need five times the CPU time to run it.
 # The order makes PostgreSQL use the index of active jobs; with EXISTS, PostgreSQL may scan the whole table.
@@ -110,7 +108,7 @@ def recover(job: Job, *, reason: str = "", guard: Q = lifecycle.LEASE_EXPIRED) -
     """
     if job.cancel_requested_at or lost_attempts(job) < settings.MAX_ATTEMPTS:
         reason = reason or f"{job.worker} {STOPPED}"
-        return lifecycle.requeue(job, reason=reason, guard=guard)
+        return lifecycle.requeue(job, reason=reason, cause=ReturnCause.LOST, guard=guard)
     # Read Redis before the transaction, so that a slow Redis does not prolong it.
     outcome = replace(interrupted(job), percent=last_percent(job))
     with transaction.atomic():
@@ -123,12 +121,12 @@ def recover(job: Job, *, reason: str = "", guard: Q = lifecycle.LEASE_EXPIRED) -
 def lost_attempts(job: Job) -> int:
     """Return how many attempts were lost, with the current one; at most one query.
 
-    A worker that stops, lacks the job's builds or finds its build broken hands the job back, which is no loss.
+    An attempt that was returned, for example by a worker that stops, is no loss.
     """
     if job.attempt < settings.MAX_ATTEMPTS:
         return job.attempt
-    returned = JobEvent.objects.filter(job=job, from_status__in=CLAIMED, to_status=Status.QUEUED)
-    return job.attempt - returned.exclude(reason__endswith=STOPPED).exclude(reason__endswith=KILLED).count()
+    events = JobEvent.objects.filter(job=job, from_status__in=CLAIMED, to_status=Status.QUEUED)
+    return job.attempt - sum(not event.is_loss for event in events)
 
 
 def interrupted(job: Job) -> Outcome:

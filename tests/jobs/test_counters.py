@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from jobs import lifecycle, simulation_worker
-from jobs.enums import Priority, Status
+from jobs.enums import Priority, ReturnCause, Status
 from jobs.execution import attempt
 from jobs.lifecycle import Outcome
 from jobs.metrics import QueueCollector
@@ -69,6 +69,13 @@ def test_waits_are_counted_at_the_first_claim(quick_attempts: None) -> None:
     counts = shared("job_wait_seconds_bucket")
     assert (counts["standard", "30"], counts["standard", "60"], counts["standard", "+Inf"]) == (0, 1, 1)
     assert shared("attempts_lost_total") == {("standard",): 1}
+
+
+def test_returned_attempts_are_not_counted_as_lost() -> None:
+    job = make_running_job()
+    assert lifecycle.requeue(job, reason="the worker was shut down", cause=ReturnCause.RETURNED)
+    assert shared("attempts_returned_total") == {("standard",): 1}
+    assert shared("attempts_lost_total") == {}
 
 
 def test_submissions_are_counted_by_lane(api: Api) -> None:
