@@ -157,6 +157,8 @@ class Account(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     # A suspended account can read everything but cannot submit jobs.
     suspended_at = models.DateTimeField(null=True, blank=True)
+    # Whether the share links of its jobs show their profiles and logs.
+    shares_inputs = models.BooleanField(default=True, db_default=True)
 
     def __str__(self) -> str:
         return self.name

@@ -44,6 +44,14 @@ def create_client(account: Account, name: str, *, by: Actor) -> Client:
 
 
 @transaction.atomic
+def set_shares_inputs(account: Account, *, shown: bool, by: Actor) -> None:
+    """Choose whether share links show the profiles and logs of an account's jobs, also of earlier ones."""
+    if Account.objects.filter(pk=account.pk).exclude(shares_inputs=shown).update(shares_inputs=shown):
+        new = "shown" if shown else "hidden"
+        audit.record(account.pk, Action.ACCOUNT_SHARING_CHANGED, by=by, new=new)
+
+
+@transaction.atomic
 def save_changes(account: Account, *, by: Actor) -> None:
     """Save an account's name, plan and suspension, and record what changed."""
     before = Account.objects.select_for_update(no_key=True, of=("self",)).select_related("plan").get(pk=account.pk)

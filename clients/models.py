@@ -220,6 +220,8 @@ class AuditEvent(models.Model):
         ACCOUNT_DELETION_UNDONE = "account.deletion_undone"
         # An operator ended the grace period of the account's deletion.
         ACCOUNT_GRACE_PERIOD_ENDED = "account.grace_period_ended"
+        # What share links show of the account's jobs was changed (new).
+        ACCOUNT_SHARING_CHANGED = "account.sharing_changed"
         # An operator granted credits (credits, reason).
         CREDITS_GRANTED = "credits.granted"
         # An operator added or removed credits (credits, reason).

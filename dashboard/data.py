@@ -20,6 +20,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from clients import audit
+from clients.accounts import set_shares_inputs
 from clients.members import Role
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 LISTED = 20
 CHUNK_BYTES = 64 * 1024
 PENDING = "An export is being built. When it is ready, it is listed here."
+SHOWN = "Share links now show the profile and the logs of each job."
+HIDDEN = "Share links no longer show the profile and the logs of each job."
 REQUESTED = "Export requested. When it is ready, it is listed here."
 
 
@@ -94,6 +97,15 @@ def delete_account(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         return redirect("account_data", access.account.name)
     context = {"section": "account_data", "form": form, "grace_days": accounts.GRACE.days}
     return render(request, "dashboard/delete_account.html", context)
+
+
+@account_page(post=Role.OWNER, get=False)
+def account_sharing(request: HttpRequest, access: AccountAccess) -> HttpResponse:
+    """Choose whether share links show profiles and logs."""
+    shown = request.POST.get("shares_inputs") == "on"
+    set_shares_inputs(access.account, shown=shown, by=access.actor)
+    messages.success(request, SHOWN if shown else HIDDEN)
+    return redirect("account_data", access.account.name)
 
 
 @account_page(post=Role.OWNER, get=False)

@@ -38,8 +38,9 @@ def missing_files_of(job: Job) -> Sequence[MissingFile]:
     ]
 
 
-def files_of(job: Job) -> Sequence[File]:
-    """Return a job's artifacts. One query."""
+def files_of(job: Job, *, is_public: bool = False) -> Sequence[File]:
+    """Return a job's artifacts; if `is_public`, only those that a share link lists. One query."""
+    artifacts = queries.shared_artifacts_of(job) if is_public else queries.artifacts_of(job)
     return [
         File(
             name=labels.ARTIFACTS[Artifact.Kind(artifact.kind)],
@@ -48,5 +49,5 @@ def files_of(job: Job) -> Sequence[File]:
             bytes=artifact.bytes,
             is_page=artifact.kind == Artifact.Kind.HTML_REPORT,
         )
-        for artifact in queries.artifacts_of(job)
+        for artifact in artifacts
     ]

@@ -25,7 +25,10 @@ from simservice.ids import TokenConverter
 
 GONE = "The profile of this job is no longer available, so the job cannot be run again."
 UNKNOWN_LINK = "The link does not exist, or its job has expired. Jobs and their profiles are kept for {days} days."
-PRIVATE = "The profile of this job is not public: the job has not run yet, or it used game credentials."
+PRIVATE = (
+    "The profile of this job is not public: the job has not run yet, it used game credentials, or its account does "
+    "not share profiles."
+)
 
 
 @account_page()

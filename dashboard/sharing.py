@@ -29,7 +29,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     options = results.Options.of(request.GET)
     with snapshot():
         job = queries.find_shared(token)
-        files, result = (files_of(job), results.load(job, options)) if job else ([], None)
+        files, result = (files_of(job, is_public=True), results.load(job, options)) if job else ([], None)
     if job is None:
         raise Http404
     links = LinkBuilder.for_request(request)

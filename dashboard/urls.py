@@ -85,6 +85,7 @@ urlpatterns = [
     path("dashboard/<slug:account>/data", data.account_data, name="account_data"),
     path("dashboard/<slug:account>/data/exports/<id:export_id>", data.account_export, name="account_export"),
     path("dashboard/<slug:account>/data/delete", data.delete_account, name="delete_account"),
+    path("dashboard/<slug:account>/data/sharing", data.account_sharing, name="account_sharing"),
     path("dashboard/<slug:account>/data/keep", data.keep_account, name="keep_account"),
     path("dashboard/<slug:account>/people", people.people, name="people"),
     path("dashboard/<slug:account>/people/leave", people.leave, name="leave_account"),

@@ -345,5 +345,5 @@ def _character_in(summary: Mapping[str, Any] | None) -> str:
     """Return the name of the first character in a summary, an empty text if it was not reached."""
     found = summary or {}
     actors = [] if found.get("not_reached", {}).get("actors") else found.get("actors", {}).get("results", [])
-    first = found.get("mainActor") or next(iter(actors), {})
+    first: Mapping[str, Any] = found.get("mainActor") or next(iter(actors), {})
     return str(first.get("name", ""))[:CHARACTER_LENGTH]

@@ -483,6 +483,9 @@ class Artifact(models.Model):
         STDOUT_LOG = "stdout_log"
         STDERR_LOG = "stderr_log"
 
+    # The profile and the logs, which share links do not list if the account does not share them.
+    PRIVATE_KINDS = (Kind.INPUT, Kind.STDOUT_LOG, Kind.STDERR_LOG)
+
     id = models.BigIntegerField(primary_key=True, editable=False)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="artifacts")
     attempt = models.PositiveSmallIntegerField()

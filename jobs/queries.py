@@ -152,7 +152,7 @@ def shared_profile(token: str) -> tuple[Job, str]:
     job = find_shared(token)
     if job is None:
         raise NotFound
-    if job.has_credentials or not any(each.kind == Artifact.Kind.INPUT for each in artifacts_of(job)):
+    if job.has_credentials or not any(each.kind == Artifact.Kind.INPUT for each in shared_artifacts_of(job)):
         raise ProfilePrivate
     return job, profile_of(job.account, str(job.pk))
 
@@ -164,8 +164,8 @@ def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
 
 
 def find_shared(token: str) -> Job | None:
-    """Return the job of a share link with its build, None if there is none or its retention has ended."""
-    job = Job.objects.select_related("build").filter(share_token=token).first()
+    """Return the job of a share link with its build and account, None if unknown or after its retention."""
+    job = Job.objects.select_related("build", "account").filter(share_token=token).first()
     return job if job is not None and retention.is_kept(job) else None
 
 
@@ -174,6 +174,15 @@ def artifacts_of(job: Job) -> list[Artifact]:
     if not retention.is_kept(job):
         return []
     return list(Artifact.objects.filter(job=job, attempt=job.attempt).order_by("id"))
+
+
+def shared_artifacts_of(job: Job) -> list[Artifact]:
+    """Return the artifacts that a share link lists: all of `artifacts_of`, or those that the account shares."""
+    return [
+        artifact
+        for artifact in artifacts_of(job)
+        if job.account.shares_inputs or artifact.kind not in Artifact.PRIVATE_KINDS
+    ]
 
 
 def find_artifact(account: Account, artifact_id: str) -> Artifact:

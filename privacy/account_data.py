@@ -63,6 +63,7 @@ def _account_row(account: Account) -> Row:
         "plan": account.plan.name,
         "created_at": account.created_at,
         "suspended_at": account.suspended_at,
+        "shares_inputs": account.shares_inputs,
     }
 
 

@@ -94,7 +94,7 @@ def manifest(request: HttpRequest, token: str) -> JsonResponse:
     job = queries.find_shared(token)
     if job is None or not job.is_terminal:
         return error_response(NotFound(), request)
-    return JsonResponse(_manifest_object(job, queries.artifacts_of(job), LinkBuilder.for_request(request)))
+    return JsonResponse(_manifest_object(job, queries.shared_artifacts_of(job), LinkBuilder.for_request(request)))
 
 
 def _manifest_object(job: models.Job, artifacts: Sequence[models.Artifact], links: LinkBuilder) -> Manifest:

@@ -48,11 +48,11 @@ def own_jobs(account: Account, ids: Sequence[str]) -> list[Job]:
 
 
 def shared_jobs(tokens: Sequence[str]) -> list[Job]:
-    """Return the jobs of share links, with their builds. At most one query.
+    """Return the jobs of share links, with their builds and accounts. At most one query.
 
     Raises CannotCompare, or NotFound if a token is unknown or the retention of all jobs has ended.
     """
-    jobs = _with_builds().filter(share_token__in=_distinct(tokens))
+    jobs = _with_builds().select_related("account").filter(share_token__in=_distinct(tokens))
     found = _in_order(tokens, {job.share_token: job for job in jobs})
     if found and not any(map(retention.is_kept, found)):
         raise NotFound

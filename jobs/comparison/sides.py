@@ -72,10 +72,11 @@ def _missing(job: Job) -> Missing | None:
 
 
 def _with_public_profile(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs whose profile is public: its input is stored, and had no secrets to remove. One query."""
+    """Return the jobs whose profile is public: stored, shared, and without secrets to remove. One query."""
     inputs = Artifact.objects.filter(job__in=[job.pk for job in jobs], kind=Artifact.Kind.INPUT)
     stored = set(inputs.values_list("job_id", "attempt"))
-    return [job for job in jobs if (job.pk, job.attempt) in stored and not job.has_credentials]
+    shared = [job for job in jobs if job.account.shares_inputs and not job.has_credentials]
+    return [job for job in shared if (job.pk, job.attempt) in stored]
 
 
 def _profiles(jobs: Sequence[Job]) -> dict[int, Lines]:

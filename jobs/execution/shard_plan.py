@@ -10,6 +10,7 @@ from jobs.models import Build, Job
 from jobs.profiles.analysis import Analysis
 from jobs.profiles.numbers import Numbers
 from jobs.shards import durations, eligibility, sizes, texts
+from jobs.shards.durations import PastJob
 from jobs.shards.texts import ProfilesetText
 
 
@@ -24,17 +25,23 @@ def plan(
     culled: AbstractSet[str],
     replicates: Mapping[str, str],
     has_html: bool,
+    measured: PastJob | None,
 ) -> ShardPlan | None:
     """Return how a stage is split, or None if it runs as one process. At most one query; none with one slot.
 
-    `text` is the profile with its included files.
+    `text` is the profile with its included files. `measured` are the figures of the job's last stage, None before
+    the second one.
     """
     if job.parallel_slots < 2:
         return None
     remaining = len(analysis.profilesets.keys() - culled)
     numbers = numbers_of(stage, analysis, replicated=len(replicates) == remaining)
     count = remaining + len(replicates)
-    seconds_each = durations.expected_set_seconds(job, build, numbers=numbers)
+    seconds_each = (
+        durations.expected_seconds([measured], numbers=numbers)
+        if measured
+        else durations.expected_set_seconds(job, build, numbers=numbers)
+    )
     reason = eligibility.why_whole(
         job,
         analysis,

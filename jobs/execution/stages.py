@@ -35,7 +35,8 @@ from jobs.runs import blame, input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, missing
 from jobs.runs.scrubbing import scrubber_of
-from jobs.shards import moves
+from jobs.shards import durations, moves
+from jobs.shards.durations import PastJob
 from jobs.shutdown import WorkerStops
 from jobs.simulator import command
 from jobs.simulator.private_directory import PrivateDirectory
@@ -79,7 +80,9 @@ class Stages:
         budget = Budget.of(job, hold_credits=prepared.hold_credits)
         live = LiveResults(has_means=has_means(self.analysis))
         self.watcher = Watcher(job, lease, budget, estimate=estimate, live=live, scrubber=self.scrubber)
-        self.wall_ms = 0
+        self.wall_ms = self.measured_ms = 0
+        # The figures of an earlier stage, and the simulator time up to the last stage.
+        self.measured: PastJob | None = None
         self.ran_in_shards = False
         self.ids: Iterator[int] = iter(())
         # What the stage that runs now is asked to do.
@@ -152,6 +155,7 @@ class Stages:
             culled=culled,
             replicates=replicates,
             has_html=self._has_html(stage),
+            measured=self.measured,
         )
         if plan is None:
             return self._run_whole(stage, replicates)
@@ -317,6 +321,9 @@ class Stages:
         self.results.add_stage(stage, valid)
         if valid is not None and widening is not None and not stage.is_last:
             self.results.cull(valid, widening=widening)
+            seconds = (self.wall_ms - self.measured_ms) / 1000
+            self.measured = durations.measured(valid, seconds=seconds) or self.measured
+        self.measured_ms = self.wall_ms
 
     def _with_usage(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:
         """Return an outcome with the attempt's usage, credits and results so far."""

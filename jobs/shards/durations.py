@@ -1,4 +1,4 @@
-"""The expected simulator time of a profileset, from past jobs of the account."""
+"""The expected simulator time of a profileset, from past jobs of the account or an earlier stage of the job."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from django.db import connection
 
 from jobs.models import Build, Job
 from jobs.profiles.numbers import Numbers
-from jobs.simulator.reports import fights_of
+from jobs.simulator.reports import Report, fights_of
 
 READ_JOBS = 40
 # The simulator checks the error each time it has run this many fights.
@@ -35,7 +35,7 @@ PAST_JOBS = """
 
 @dataclass(frozen=True, kw_only=True)
 class PastJob:
-    """Seconds that a past job took for one fight, and the standard deviation of its fights in percent."""
+    """Seconds that a past job, or a stage, took for one fight, and the standard deviation of fights in percent."""
 
     pace: float
     spread: float
@@ -65,6 +65,14 @@ def expected_seconds(jobs: Iterable[PastJob], *, numbers: Numbers) -> float:
     past = list(jobs)
     fights = expected_fights(numbers, spread=median(job.spread for job in past))
     return fights * median(job.pace for job in past)
+
+
+def measured(report: Report, *, seconds: float) -> PastJob | None:
+    """Return the figures of a stage whose runs took some seconds, or None if its fights are unknown."""
+    entries = [report.players[0].dps, *(each.statistics for each in report.profilesets)]
+    fights = [fights_of(each.stddev, each.mean_stddev) for each in entries]
+    spreads = [100 * each.stddev / each.mean for each in entries[1:] if each.mean > 0]
+    return PastJob(pace=seconds / sum(fights), spread=median(spreads)) if spreads and all(fights) else None
 
 
 def expected_fights(numbers: Numbers, *, spread: float) -> float:

@@ -105,7 +105,7 @@ def test_jobs_without_a_result_say_why(owner: Membership, settings: Settings) ->
 
 
 def test_an_expired_link_shows_no_title(settings: Settings) -> None:
-    done, expired = make_result(character="Visible"), make_result(character="Hidden")
+    done, expired = make_result(given_title="Visible"), make_result(given_title="Hidden")
     old = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
     Job.objects.filter(pk=expired.pk).update(created_at=old)
     content = open_shared(done, expired).content.decode()

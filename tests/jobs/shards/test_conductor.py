@@ -5,14 +5,16 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jobs import details
-from jobs.execution import conductor
+from jobs.execution import conductor, shard_plan
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queueing import announcements
+from jobs.shards import eligibility
 from tests.jobs.shards.sharded_runs import (
     NAMES,
     PROFILE,
@@ -130,6 +132,21 @@ def test_a_job_in_stages_runs_each_in_shards(tmp_path: Path) -> None:
     assert len(contents(job, Artifact.Kind.JSON_REPORT)) == 3
     assert_billed_for_counting_tries(job)
     assert_nothing_left(job)
+
+
+def test_later_stages_use_the_times_of_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_simulator(tmp_path, seconds=0.1)
+    expected: list[float | None] = []
+
+    def why_whole(*args: Any, expected_seconds: float | None, **fields: Any) -> Any:
+        expected.append(expected_seconds)
+        return eligibility.why_whole(*args, expected_seconds=expected_seconds, **fields)
+
+    monkeypatch.setattr(shard_plan, "eligibility", SimpleNamespace(why_whole=why_whole))
+    assert conducted(text=STAGED, multi_stage=True).status == "completed"
+    assert expected[0] is None
+    assert len(expected) == 3
+    assert all(seconds is not None and seconds > 0 for seconds in expected[1:])
 
 
 def test_stages_in_shards_cull_like_one_process(tmp_path: Path) -> None:

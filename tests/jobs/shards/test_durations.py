@@ -12,7 +12,8 @@ from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
 from jobs.profiles.numbers import Numbers
 from jobs.shards import durations
-from jobs.shards.durations import expected_fights, expected_set_seconds, past_job
+from jobs.shards.durations import PastJob, expected_fights, expected_set_seconds, measured, past_job
+from jobs.simulator.reports import Player, Profileset, Report, Statistics
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
@@ -58,6 +59,27 @@ def expected(account: Account, build: Build, numbers: Numbers = ANOTHER_1000) ->
 )
 def test_fights_follow_from_the_numbers(numbers: Numbers, fights: int) -> None:
     assert expected_fights(numbers, spread=5.0) == fights
+
+
+@pytest.mark.parametrize(
+    ("fights", "expected"),
+    [((500, 500, 500), PastJob(pace=0.02, spread=5.0)), ((500, 500, 0), None), ((500,), None)],
+)
+def test_a_stage_is_measured(fights: tuple[int, ...], expected: PastJob | None) -> None:
+    baseline, *sets = [
+        Statistics(mean=1000, mean_stddev=50 / count**0.5 if count else 0, stddev=50, min=0, max=1)
+        for count in fights
+    ]
+    report = Report(
+        players=(Player("A", baseline),),
+        profilesets=tuple(Profileset(str(number), each, 1) for number, each in enumerate(sets)),
+        raid_dps=baseline,
+        iterations=500,
+        errors=(),
+    )
+    # 1,500 fights took 30 s.
+    found = measured(report, seconds=30)
+    assert found == (expected and PastJob(pace=pytest.approx(expected.pace), spread=pytest.approx(expected.spread)))
 
 
 @pytest.mark.django_db

@@ -1,0 +1,97 @@
+"""What share links show of the profile and the logs, and how owners hide both."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client as Browser
+
+from clients.accounts import default_client
+from clients.models import AuditEvent, Membership
+from jobs.models import Artifact, Job
+from tests.dashboard.browsing import browser_of, text_of
+from tests.dashboard.job_pages import share_html
+from tests.factories import make_key, make_member
+from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PRIVATE = {"input", "stdout_log", "stderr_log"}
+
+
+@pytest.fixture
+def owner() -> Membership:
+    return make_member()
+
+
+@pytest.fixture
+def job(owner: Membership, tmp_path: Path) -> Job:
+    """A completed job with all its files."""
+    make_stand_in(tmp_path, f"{LEAVE_REPORT}\nprint('out')\nprint('err', file=sys.stderr)")
+    done = run(default_client(owner.account))
+    kinds = set(Artifact.objects.filter(job=done).values_list("kind", flat=True))
+    assert kinds == PRIVATE | {"json_report"}
+    return done
+
+
+def kinds_in_manifest(job: Job) -> set[str]:
+    found = Browser().get(f"/manifests/{job.share_token}").json()
+    return {artifact["kind"] for artifact in found["artifacts"]}
+
+
+def change(owner: Membership, **fields: str) -> None:
+    assert browser_of(owner).post(f"/dashboard/{owner.account}/data/sharing", fields).status_code == 302
+
+
+def test_share_links_show_profile_and_logs_by_default(job: Job) -> None:
+    page = share_html(job)
+    assert kinds_in_manifest(job) == PRIVATE | {"json_report"}
+    assert all(text in page for text in (">Input<", ">Output log<", ">Error log<", "Run this again"))
+
+
+def test_an_owner_can_hide_profile_and_logs(job: Job, owner: Membership) -> None:
+    change(owner)
+    page = share_html(job)
+    assert kinds_in_manifest(job) == {"json_report"}
+    assert ">JSON report<" in page
+    assert not any(text in page for text in (">Input<", ">Output log<", ">Error log<", "Run this again"))
+    answer = browser_of(owner).get(f"/share/{job.share_token}/run")
+    assert (answer.status_code, "its account does not share profiles" in text_of(answer)) == (404, True)
+    comparison = Browser().get("/compare", {"share": [job.share_token, run(job.client).share_token]})
+    assert "profile.simc" not in comparison.content.decode()
+
+
+def test_members_still_see_hidden_files(job: Job, owner: Membership) -> None:
+    change(owner)
+    secret = make_key(owner.account)[1]
+    response = Browser().get(f"/v1/sim/jobs/{job.pk}/result", headers={"authorization": f"Bearer {secret}"})
+    listed = response.json()["result"]["artifacts"]
+    assert {artifact["kind"] for artifact in listed} == PRIVATE | {"json_report"}
+    assert all(Browser().head(artifact["url"]).status_code == 200 for artifact in listed)
+    assert ">Input<" in browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}").content.decode()
+
+
+def test_the_audit_log_has_each_change_once(owner: Membership) -> None:
+    change(owner, shares_inputs="on")
+    change(owner)
+    change(owner)
+    change(owner, shares_inputs="on")
+    events = AuditEvent.objects.filter(action="account.sharing_changed").order_by("pk")
+    assert [event.details["new"] for event in events] == ["hidden", "shown"]
+    log = text_of(browser_of(owner).get(f"/dashboard/{owner.account}/audit"))
+    assert "Set profiles and logs on share links to hidden" in log
+
+
+def test_only_owners_can_change_what_links_show(owner: Membership) -> None:
+    member = make_member(owner.account, role="member")
+    response = browser_of(member).post(f"/dashboard/{owner.account}/data/sharing")
+    assert response.status_code in (403, 404)
+    owner.account.refresh_from_db()
+    assert owner.account.shares_inputs
+
+
+@pytest.mark.parametrize("path", ["jobs/new", "jobs/{job}"])
+def test_pages_say_what_a_share_link_shows(path: str, job: Job, owner: Membership) -> None:
+    browser, address = browser_of(owner), f"/dashboard/{owner.account}/{path.format(job=job.pk)}"
+    assert "can see its result and files, including the profile and the logs." in text_of(browser.get(address))
+    change(owner)
+    assert "can see its result and files, but neither the profile nor the logs." in text_of(browser.get(address))
