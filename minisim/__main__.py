@@ -15,7 +15,7 @@ from minisim import VERSION, VERSION_LINE, html_report, json_report, text_report
 from minisim.command_line import read_arguments
 from minisim.configuration import Configuration
 from minisim.settings import FIGHT_STYLES, Settings
-from minisim.simulation import Outcome, StopFlag, check_profilesets, simulate
+from minisim.simulation import Outcome, StopFlag, check_players, profileset_warnings, simulate
 from minisim.values import SimulatorError
 
 VERSION_ONLY = 2
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         return _run(arguments, stop)
     except SimulatorError as error:
         _print_error(f"Error: {error}")
-        return 1
+        return error.status
 
 
 def _run(arguments: Sequence[str], stop: StopFlag) -> int:
@@ -43,10 +43,11 @@ def _run(arguments: Sequence[str], stop: StopFlag) -> int:
         _print(VERSION_LINE if configuration.settings.display_build else f"minisim {VERSION}")
     if configuration.settings.display_build == VERSION_ONLY:
         return 0
+    configuration.rename_duplicates()
     for warning in configuration.warnings:
         _print_error(warning)
     settings = configuration.settings.completed()
-    configuration.players()
+    check_players(configuration)
     _open_output(settings)
     has_bad_set = not _check(configuration, settings, stop)
     _print_start(settings)
@@ -71,9 +72,10 @@ def _interrupt(stop: StopFlag) -> None:
 def _check(configuration: Configuration, settings: Settings, stop: StopFlag) -> bool:
     """Return whether all profilesets can run. Otherwise the simulation stops after the first batch of fights."""
     try:
-        check_profilesets(configuration, settings)
+        for warning in profileset_warnings(configuration, settings):
+            _print_error(warning)
     except SimulatorError as error:
-        _print_error(f"Error: {error}")
+        _print_error(f"ERROR! {error}")
         stop.set()
         return False
     return True

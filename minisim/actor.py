@@ -91,7 +91,9 @@ class Actor:
 
     def apply(self, name: str, value: str) -> bool:
         """Apply one option; return False if players have no such option. Raises SimulatorError."""
-        if name in SLOTS:
+        if name == "name":
+            self.name = value
+        elif name in SLOTS:
             self.gear[SLOTS[name]] = value
         elif name == "set_bonus":
             self.set_bonuses = (*self.set_bonuses, value)
@@ -109,6 +111,13 @@ class Actor:
         return Actor(
             self.kind, name, dict(self.options), dict(self.gear), self.set_bonuses, dict(self.action_lists)
         )
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether the action lists contain nothing that does damage. Without lists, there are default actions."""
+        lists = [text for name, text in self.action_lists.items() if text and name != "actions.precombat"]
+        attacks = any("auto_attack" in text.split("/") for text in lists)
+        return bool(lists) and not attacks and not self.actions()
 
     @property
     def is_player(self) -> bool:

@@ -60,7 +60,9 @@ class Fighter:
         self._scale = 1.5 * sheet.power * sheet.multiplier * secondary * area * encounter.uptime
 
     def fight(self, lengths: NDArray[np.float64], record: Record | None = None) -> Fights:
-        """Simulate one fight for each of `lengths` (seconds)."""
+        """Simulate one fight for each of `lengths` (seconds). One without damage is not simulated in detail."""
+        if not self.sheet.actions:
+            return self._no_damage(lengths, record)
         cast = self._hits(lengths, CAST_SECONDS)
         casts, actions, procs = self._casts(cast)
         tick = self._hits(lengths, PASSIVE_SECONDS)
@@ -81,6 +83,12 @@ class Fighter:
             counts=np.concatenate([counts, [np.count_nonzero(procs), hits]]).astype(np.float64),
             totals=np.concatenate([totals, [procs.sum(), passive.sum()]]) * self._scale,
         )
+
+    def _no_damage(self, lengths: NDArray[np.float64], record: Record | None) -> Fights:
+        if record is not None:
+            record.begin(lengths)
+        nothing = np.zeros(len(self.abilities))
+        return Fights(damage=np.zeros(len(lengths)), counts=nothing, totals=nothing)
 
     def _casts(self, cast: Hits) -> tuple[Floats, NDArray[np.intp], Floats]:
         """Return the damage of each cast, the index of its action, and proc damage.

@@ -3,6 +3,7 @@
 See `docs/reference/simulator-command-line.md#order-and-values` and the sections after it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -35,7 +36,8 @@ class Configuration:
             try:
                 self._apply(name, option.value)
             except SimulatorError as error:
-                raise SimulatorError(f"Option '{name}' with value '{option.value}': {error}") from error
+                message = f"Option '{name}' with value '{option.value}': {error}"
+                raise SimulatorError(message, status=error.status) from error
 
     def players(self) -> list[Actor]:
         """Return the actors that fight. Raises SimulatorError if there are none."""
@@ -43,6 +45,28 @@ class Configuration:
         if not players:
             raise SimulatorError("Nothing to sim!")
         return players
+
+    def reported_player(self) -> Actor:
+        """Return the player whose figures are those of a profileset. Raises SimulatorError for an invalid index."""
+        index, players = self.settings.profileset_report_player_index, self.players()
+        if not 0 <= index < len(players):
+            raise SimulatorError(f"Option profileset_report_player_index={index} is out of range.")
+        return players[index]
+
+    def rename_duplicates(self) -> None:
+        """Give players with the name of another one a new name, with a warning; of several, the last one keeps it."""
+        players, number = [actor for actor in self.actors if actor.is_player], 0
+        counts = Counter(player.name for player in players)
+        for player in players:
+            name = player.name
+            if counts[name] > 1:
+                number += 1
+                counts[name] -= 1
+                player.name = f"{name}{number}"
+                self.warnings.append(
+                    f"{name} has duplicate name, renaming to {player.name}. "
+                    "Please use unique names for all players in simulation."
+                )
 
     def variant(self, name: str) -> "Configuration":
         """Return this configuration with a profileset applied to its main actor. Raises SimulatorError."""
@@ -61,10 +85,13 @@ class Configuration:
         return variant
 
     def main_actor(self) -> Actor:
-        """Return the player that profilesets change. Raises SimulatorError for an invalid index."""
+        """Return the actor that profilesets change, which can be an enemy. Raises SimulatorError for an invalid index."""
         index = self.settings.profileset_main_actor_index
-        if not 0 <= index < len(self.actors) or not self.actors[index].is_player:
-            raise SimulatorError(f"there is no player with index {index} for profilesets to change")
+        if not 0 <= index < len(self.actors):
+            raise SimulatorError(
+                f"Option profileset_main_actor_index={index} is out of range. "
+                f"Only {len(self.actors)} actors are defined."
+            )
         return self.actors[index]
 
     def _apply(self, name: str, value: str) -> None:

@@ -8,6 +8,7 @@ from minisim import VERSION_LINE
 from minisim.samples import Samples
 from minisim.settings import FIGHT_STYLES, METRICS
 from minisim.simulation import ActorResult, Outcome
+from minisim.values import percent
 
 HISTOGRAM_BINS = 40
 
@@ -65,7 +66,7 @@ def _player(result: ActorResult, outcome: Outcome) -> str:
     figures = {
         "DPS": f"{dps.mean:,.0f}",
         "Error": f"± {error:,.0f}",
-        "Spread of one fight": f"{100 * dps.std_dev / dps.mean:.1f} %",
+        "Spread of one fight": f"{percent(dps.std_dev, dps.mean):.1f} %",
         "Crit": f"{sheet.crit:.1%}",
         "Haste": f"{sheet.haste:.1%}",
         "Mastery": f"{sheet.mastery:.1%}",
@@ -84,14 +85,11 @@ def _player(result: ActorResult, outcome: Outcome) -> str:
 
 def _abilities(result: ActorResult) -> str:
     totals = result.abilities
-    shares = zip(totals.names, totals.damage / totals.damage.sum(), strict=True)
-    ranked = sorted(shares, key=lambda pair: -pair[1])
-    largest_share = float(ranked[0][1])
-    return _bars(
-        "Ability",
-        "Share of damage",
-        [(name, float(share), largest_share, f"{share:.1%}") for name, share in ranked],
-    )
+    whole = float(totals.damage.sum())
+    ranked = sorted(zip(totals.names, map(float, totals.damage), strict=True), key=lambda pair: -pair[1])
+    largest = ranked[0][1]
+    rows = [(name, damage, largest, f"{percent(damage, whole):.1f}%") for name, damage in ranked]
+    return _bars("Ability", "Share of damage", rows)
 
 
 def _ranking(outcome: Outcome) -> str:
@@ -113,7 +111,7 @@ def _bars(head: str, measure: str, rows: list[tuple[str, float, float, str]]) ->
     """Return a table with bars. A row is (name, value, value of a full bar, value as text)."""
     lines = "".join(
         f"<tr><td>{escape(name)}</td>"
-        f'<td><div class="track"><i style="width:{100 * value / full:.1f}%"></i></div></td>'
+        f'<td><div class="track"><i style="width:{percent(value, full):.1f}%"></i></div></td>'
         f'<td class="number">{text}</td></tr>'
         for name, value, full, text in rows
     )

@@ -64,6 +64,7 @@ def _buff(name: str, percent: float, starts: float, fights: int) -> dict[str, An
 def _abilities(result: ActorResult, record: Record) -> list[dict[str, Any]]:
     """Return the abilities. Actions and procs hit directly; the passive ability of casters ticks."""
     totals, fights = result.abilities, record.fights
+    whole = totals.damage.sum()
     abilities = []
     for index, name in enumerate(totals.names):
         count, crits = totals.counts[index] / fights, record.crits[index] / fights
@@ -79,7 +80,7 @@ def _abilities(result: ActorResult, record: Record) -> list[dict[str, Any]]:
                 "compound_amount": amount,
                 "actual_amount": {"mean": amount},
                 "portion_aps": {"mean": record.dps[index] / fights},
-                "portion_amount": amount * fights / totals.damage.sum(),
+                "portion_amount": amount * fights / whole if whole else 0.0,
                 "tick_results" if is_tick else "direct_results": results,
             }
         )

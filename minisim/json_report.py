@@ -57,7 +57,7 @@ def _sim(outcome: Outcome) -> dict[str, Any]:
         "targets": [{"name": name} for name in outcome.baseline.enemies],
         "statistics": _statistics(outcome),
     }
-    if outcome.profilesets:
+    if outcome.finished_profilesets:
         metric = METRICS[outcome.baseline.settings.primary_metric]
         sim["profilesets"] = {"metric": metric, "results": [asdict(result) for result in outcome.profilesets]}
     return sim
@@ -90,7 +90,6 @@ def _options(outcome: Outcome) -> dict[str, Any]:
 def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
     options = result.actor.options
     mean_seconds = outcome.baseline.lengths.mean
-    damage = _damage(result.dps, outcome)
     return {
         "name": result.actor.name,
         "race": options.get("race", "none"),
@@ -102,9 +101,7 @@ def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
         "dbc": _DBC,
         "collected_data": {
             "fight_length": _statistic(outcome.baseline.lengths),
-            "dmg": damage,
-            "compound_dmg": damage,
-            "dps": _statistic(result.dps),
+            **_damage_figures(result, outcome),
             **json_details.of_collected_data(result, mean_seconds=mean_seconds),
         },
         **json_details.of_actor(result, mean_seconds=mean_seconds),
@@ -113,19 +110,28 @@ def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _damage_figures(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
+    """Return the figures that the report lacks if they are 0."""
+    if not result.dps.mean:
+        return {}
+    damage = _damage(result.dps, outcome)
+    return {"dmg": damage, "compound_dmg": damage, "dps": _statistic(result.dps)}
+
+
 def _item(item: Item) -> dict[str, Any]:
     ratings = {f"{name}_rating": round(points) for name, points in item.ratings.items() if points}
     return {"name": item.name, "encoded_item": item.encoded, "ilevel": item.ilevel, **ratings}
 
 
 def _statistics(outcome: Outcome) -> dict[str, Any]:
+    raid = outcome.baseline.raid_dps
     return {
         "elapsed_cpu_seconds": outcome.cpu_seconds,
         "elapsed_time_seconds": outcome.wall_seconds,
         "simulation_length": _statistic(outcome.baseline.lengths),
         "total_events_processed": outcome.events,
-        "raid_dps": _statistic(outcome.baseline.raid_dps),
-        "total_dmg": _damage(outcome.baseline.raid_dps, outcome),
+        "raid_dps": _statistic(raid) if raid.mean else {},
+        "total_dmg": _damage(raid, outcome) if raid.mean else {},
     }
 
 

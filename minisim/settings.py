@@ -12,8 +12,10 @@ MAX_FIGHT_SECONDS = 86_400
 REPORT_V2 = "2.0.0"
 REPORT_V3 = "3.0.0-alpha1"
 DEFAULT_ITERATIONS = 1_000_000
-DEFAULT_TARGET_ERROR = 0.2
+DEFAULT_TARGET_ERROR, SCALE_FACTORS_TARGET_ERROR = 0.2, 0.05
 DETERMINISTIC_SEED = 31_459
+INVALID_FIGHT_STYLE_STATUS = 11
+"""The exit status of versions since September 2025."""
 
 FIGHT_STYLES = {
     # name in lower case: (name in reports, share of the fight spent attacking, targets)
@@ -51,7 +53,7 @@ IGNORED = names_in(
     default_region default_server default_skill default_world_lag enemy_death_pct gcd_lag healing hosted_html
     item_db_source log max_aoe_enemies maximize_reporting optimal_raid optimize_expressions party process_priority
     profileset_init_threads
-    profileset_multiactor_base_name profileset_output_data profileset_report_player_index profileset_work_threads
+    profileset_multiactor_base_name profileset_output_data profileset_work_threads
     proxy ptr queue_lag raid_events raid_events+ reforge_plot_output_file report_details report_pets_separately
     report_precision report_progress report_raid_summary report_rng report_targets save_profiles
     save_raid_summary single_actor_batch statistics_level strict_gcd_queue
@@ -88,6 +90,8 @@ class Settings:
     desired_targets: int = 1
     profileset_metric: str = "dps"
     profileset_main_actor_index: int = 0
+    profileset_report_player_index: int = 0
+    calculate_scale_factors: bool = False
     display_build: int = 1
     strict_parsing: bool = False
     progressbar_type: int = 0
@@ -110,7 +114,8 @@ class Settings:
         settings = replace(self)
         if settings.iterations <= 0:
             settings.iterations = DEFAULT_ITERATIONS
-            settings.target_error = settings.target_error or DEFAULT_TARGET_ERROR
+            default = SCALE_FACTORS_TARGET_ERROR if settings.calculate_scale_factors else DEFAULT_TARGET_ERROR
+            settings.target_error = settings.target_error or default
         if settings.deterministic and settings.target_error > 0:
             raise SimulatorError("deterministic=1 cannot be used with non-zero target_error values!")
         if settings.threads <= 0:
@@ -146,7 +151,7 @@ def _at_least_one(text: str) -> int:
 
 def _fight_style(text: str) -> str:
     if text.lower() not in FIGHT_STYLES:
-        raise SimulatorError(f"Invalid fight style '{text}'")
+        raise SimulatorError(f"Invalid fight style '{text}'", status=INVALID_FIGHT_STYLE_STATUS)
     return text.lower()
 
 
@@ -190,6 +195,8 @@ _CONVERTERS: dict[str, Callable[[str], object]] = {
     "desired_targets": _at_least_one,
     "profileset_metric": _metrics,
     "profileset_main_actor_index": to_int,
+    "profileset_report_player_index": to_int,
+    "calculate_scale_factors": to_bool,
     "display_build": to_int,
     "strict_parsing": to_bool,
     "progressbar_type": to_int,

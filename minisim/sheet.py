@@ -14,6 +14,8 @@ from minisim.values import SimulatorError, to_float, to_int
 
 RATINGS = ("crit", "haste", "mastery", "versatility")
 MAX_ACTIONS = 24
+FIRST_UNKNOWN_ITEM = 990_000
+"""Items from this id on are not in the built-in data, and the simulator cannot connect to look them up."""
 MAX_POINTS = 1e9
 """Keeps all numbers finite."""
 
@@ -63,7 +65,7 @@ class Sheet:
     versatility: float
     multiplier: float
     actions: dict[str, float]
-    """Damage coefficients of actions, in order of priority."""
+    """Damage coefficients of actions, in order of priority. Without actions, the actor does no damage at all."""
     passive: str
     """The name of the ability that hits without being cast."""
     gear: dict[str, Item]
@@ -72,7 +74,7 @@ class Sheet:
 def sheet_of(actor: Actor) -> Sheet:
     """Return an actor's sheet. Raises SimulatorError for an invalid number."""
     level = min(max(to_int(actor.options.get("level", "80")), 1), 90)
-    gear = {slot: _item(slot, encoded, level) for slot, encoded in actor.gear.items() if encoded}
+    gear = _gear(actor, level)
     primary = 400 * 1.2 ** (level - 60) * _consumables(actor) + sum(item.primary for item in gear.values())
     ratings = {rating: sum(item.ratings.get(rating, 0.0) for item in gear.values()) for rating in RATINGS}
     primary, ratings = _with_overrides(actor, primary, ratings)
@@ -102,9 +104,24 @@ def _diminished(percent: float) -> float:
     return 0.6 * -math.expm1(-max(percent, 0.0) / 60)
 
 
+def _gear(actor: Actor, level: int) -> dict[str, Item]:
+    """Return an actor's items by slot. Raises SimulatorError, which names the actor, the item and the slot."""
+    gear = {}
+    for slot, encoded in actor.gear.items():
+        try:
+            if encoded:
+                gear[slot] = _item(slot, encoded, level)
+        except SimulatorError as error:
+            name = encoded.partition(",")[0] or "inactive"
+            raise SimulatorError(f"Actor '{actor.name}': Item '{name}' Slot '{slot}': {error}") from error
+    return gear
+
+
 def _item(slot: str, encoded: str, level: int) -> Item:
     name, *parts = encoded.split(",")
     fields = {key.strip(): value for key, equals, value in (part.partition("=") for part in parts) if equals}
+    if _number_or_zero(fields.get("id", "")) >= FIRST_UNKNOWN_ITEM:
+        raise SimulatorError("Cannot initialize data")
     ilevel = min(max(_ilevel(fields, level), 1), 2000)
     primary_share, rating_share = _SLOT_WEIGHTS.get(slot, (0.0, 0.0))
     primary = 73 * 1.0093 ** (ilevel - 229) * primary_share
@@ -206,6 +223,8 @@ def _number_or_zero(text: str) -> float:
 
 def _coefficients(actor: Actor) -> dict[str, float]:
     """Return the damage of each action relative to the average; a longer action list does a little more damage."""
+    if actor.is_idle:
+        return {}
     names = actor.actions()[:MAX_ACTIONS] or ["strike", "blast", "filler"]
     raw = {name: 0.5 + 1.3 * _fraction(actor.kind + name) for name in names}
     average = sum(raw.values()) / len(raw)

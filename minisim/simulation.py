@@ -7,6 +7,7 @@ where threads would wait for each other. So the results depend only on the seed,
 
 import time
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -26,6 +27,8 @@ from minisim.values import SimulatorError
 UPDATES_PER_PHASE = 100
 MIN_BATCH, MAX_BATCH = 25, 250
 """Fights per batch: fewer waste time between NumPy's calls, more delay progress and interrupts."""
+IDLE_BATCH = 10_000
+"""Fights per batch if nobody does damage: they cost nearly nothing, but the default is a million of them."""
 MIN_FIGHT_SECONDS = 1.0
 MAX_PROJECTED_RATIO = 1e6
 """The largest ratio of error to target error in the projection of iterations."""
@@ -79,15 +82,19 @@ class PhaseResult:
         return self.lengths.count
 
     def error_percent(self) -> float:
-        """Return half the confidence interval of the mean DPS in percent of the mean, of the worst actor."""
-        estimator = self.settings.confidence_estimator
-        return max(100 * estimator * actor.dps.mean_std_dev / actor.dps.mean for actor in self.actors)
+        """Return half the confidence interval of the mean DPS in percent of the mean, of the worst actor.
 
-    def metric(self, main: Actor) -> Samples | None:
+        Actors without damage do not count; it is 0 if nobody does any.
+        """
+        dealers = [actor.dps for actor in self.actors if actor.dps.mean]
+        estimator = self.settings.confidence_estimator
+        return max((100 * estimator * dps.mean_std_dev / dps.mean for dps in dealers), default=0.0)
+
+    def metric(self, player: Actor) -> Samples | None:
         """Return the samples that profilesets are ranked by; None for a metric that this model does not measure."""
         name = self.settings.primary_metric
         if name in {"dps", "prioritydps", "dpse"}:
-            return next(result.dps for result in self.actors if result.actor is main)
+            return next(result.dps for result in self.actors if result.actor is player)
         return {"raid_dps": self.raid_dps, "time": self.lengths}.get(name)
 
     def events(self) -> int:
@@ -108,6 +115,8 @@ class Phase:
         seeds = np.random.SeedSequence(entropy).spawn(len(players) + 1)
         self._rng, *streams = map(np.random.default_rng, seeds)
         self._settings = settings
+        # The iterations until the target error, as expected at the last two checks of the error.
+        self._projections: deque[int] = deque(maxlen=2)
         self._fighters = [
             Fighter(sheet_of(actor), encounter, rng) for actor, rng in zip(players, streams, strict=True)
         ]
@@ -131,13 +140,13 @@ class Phase:
         for lengths in self._batches():
             self._fight(lengths)
             is_due = self._passed_interval(len(lengths))
-            phase_progress = self._phase_progress(is_analysis_due=is_due)
-            result.is_complete = phase_progress.done >= phase_progress.total
+            result.is_complete = self._is_complete(is_analysis_due=is_due)
             if result.is_complete or stop.is_set:
-                progress.update(phase_progress, finished=True)
+                # After a stop, too, the last update says that all fights are done.
+                progress.update(self._progress(total=result.iterations), finished=True)
                 break
             if is_due:
-                progress.update(phase_progress)
+                progress.update(self._progress(total=self._expected()))
         return result
 
     def _batches(self) -> Iterator[NDArray[np.float64]]:
@@ -145,6 +154,8 @@ class Phase:
         settings = self._settings
         max_seconds = settings.max_time * (1 + settings.vary_combat_length)
         rows = min(batch_rows(max_seconds), MAX_BATCH, max(MIN_BATCH, self._interval()))
+        if not any(fighter.sheet.actions for fighter in self._fighters):
+            rows = IDLE_BATCH
         for first in range(0, settings.iterations, rows):
             yield self._lengths(np.arange(first, min(first + rows, settings.iterations)))
 
@@ -170,16 +181,28 @@ class Phase:
         result.raid_dps.add(raid / lengths)
         result.lengths.add(lengths)
 
-    def _phase_progress(self, *, is_analysis_due: bool) -> PhaseProgress:
-        """Return the progress. With a target error, the total is a projection until the target is reached."""
+    def _is_complete(self, *, is_analysis_due: bool) -> bool:
+        """Return whether the last iteration or the target error is reached."""
         settings, done = self._settings, self._result.iterations
-        if settings.target_error <= 0:
-            return PhaseProgress(done, settings.iterations)
+        if done >= settings.iterations or settings.target_error <= 0 or not is_analysis_due:
+            return done >= settings.iterations
         error = self._result.error_percent()
-        is_reached = is_analysis_due and done > 1 and error <= settings.target_error
-        projected = int(done * min(error / settings.target_error, MAX_PROJECTED_RATIO) ** 2)
-        total = done if is_reached else min(max(projected, done + 1), settings.iterations)
-        return PhaseProgress(done, total, (self._result.raid_dps.mean, error))
+        if error > 0:
+            self._projections.append(int(done * min(error / settings.target_error, MAX_PROJECTED_RATIO) ** 2))
+        return done > 1 and 0 < error <= settings.target_error
+
+    def _expected(self) -> int:
+        """Return the expected iterations, with a target error those of the check before, if there was one.
+
+        So an update can say that all fights are done, and the next one expects more, as in the real simulator.
+        """
+        limit = self._settings.iterations
+        return min(max(self._projections[0], self._result.iterations), limit) if self._projections else limit
+
+    def _progress(self, *, total: int) -> PhaseProgress:
+        result = self._result
+        estimate = (result.raid_dps.mean, result.error_percent()) if self._settings.target_error > 0 else None
+        return PhaseProgress(result.iterations, total, estimate)
 
     def _interval(self) -> int:
         """Return the number of iterations between two checks of the error, or between two progress updates."""
@@ -218,18 +241,33 @@ class Outcome:
     profilesets: list[ProfilesetResult]
     warnings: list[str]
     is_cancelled: bool
+    finished_profilesets: int = 0
+    """Includes those without damage, which have no result."""
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     events: int = 0
 
 
-def check_profilesets(configuration: Configuration, settings: Settings) -> None:
-    """Prepare each profileset once. Raises SimulatorError for the first that cannot run."""
+def check_players(configuration: Configuration) -> None:
+    """Raise SimulatorError unless there are players, with known items."""
+    for player in configuration.players():
+        try:
+            sheet_of(player)
+        except SimulatorError as error:
+            raise SimulatorError(f"Initializing: {error}") from error
+
+
+def profileset_warnings(configuration: Configuration, settings: Settings) -> Iterator[str]:
+    """Prepare each profileset once and yield its warnings. Raises SimulatorError for the first that cannot run."""
+    if configuration.profilesets:
+        configuration.main_actor()
+        configuration.reported_player()
     for name in configuration.profilesets:
         try:
-            _prepare(configuration, settings, name)
+            variant, _ = _prepare(configuration, settings, name)
         except SimulatorError as error:
-            raise SimulatorError(f"Profileset '{name}': {error}") from error
+            raise SimulatorError(f"Profileset '{name}' Setup failure: {error}") from error
+        yield from variant.warnings
 
 
 def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -> Outcome:
@@ -249,8 +287,9 @@ def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -
         variant, phase = _prepare(configuration, settings, name)
         result = phase.run(progress, stop)
         outcome.events += result.events()
-        metric = result.metric(variant.main_actor())
-        if result.is_complete and metric:
+        metric = result.metric(variant.reported_player())
+        outcome.finished_profilesets += result.is_complete
+        if result.is_complete and metric and metric.mean:
             outcome.profilesets.append(_summary(name, metric, result.settings))
     outcome.is_cancelled = stop.is_set
     outcome.cpu_seconds, outcome.wall_seconds = time.process_time() - cpu, time.perf_counter() - wall
@@ -272,6 +311,8 @@ def _prepare(configuration: Configuration, settings: Settings, name: str) -> tup
 def _summary(name: str, metric: Samples, settings: Settings) -> ProfilesetResult:
     lowest, highest = metric.range()
     first, median, third = metric.quartiles()
+    # With a fixed split of the work, the real simulator reports the iterations of its main thread.
+    has_split = settings.deterministic and metric.count >= settings.threads
     return ProfilesetResult(
         name=name,
         mean=metric.mean,
@@ -283,7 +324,7 @@ def _summary(name: str, metric: Samples, settings: Settings) -> ProfilesetResult
         median=median,
         first_quartile=first,
         third_quartile=third,
-        iterations=metric.count,
+        iterations=metric.count // settings.threads if has_split else metric.count,
     )
 
 

@@ -5,6 +5,7 @@ See `docs/reference/simulator-command-line.md#standard-output`.
 
 from minisim.settings import METRICS
 from minisim.simulation import ActorResult, Outcome
+from minisim.values import percent
 
 
 def render(outcome: Outcome) -> str:
@@ -18,7 +19,9 @@ def render(outcome: Outcome) -> str:
 def _ranking(outcome: Outcome) -> str:
     raid = outcome.baseline.raid_dps.mean
     ranked = sorted(outcome.baseline.actors, key=lambda actor: -actor.dps.mean)
-    rows = [f"{actor.dps.mean:7.0f}  {100 * actor.dps.mean / raid:.1f}%  {actor.actor.name}" for actor in ranked]
+    rows = [
+        f"{actor.dps.mean:7.0f}  {percent(actor.dps.mean, raid):.1f}%  {actor.actor.name}" for actor in ranked
+    ]
     return "\n".join(["DPS Ranking:", f"{raid:7.0f} 100.0%  Raid", *rows])
 
 
@@ -29,8 +32,8 @@ def _player(result: ActorResult, outcome: Outcome) -> str:
     race, spec = options.get("race", "none"), options.get("spec", "unknown")
     lines = (
         f"Player: {result.actor.name} {race} {result.actor.kind} {spec} {sheet.level}\n"
-        f"  DPS={dps.mean} DPS-Error={error}/{100 * error / dps.mean:.2f}%"
-        f" DPS-Range={highest - lowest}/{100 * (highest - lowest) / dps.mean:.2f}%\n"
+        f"  DPS={dps.mean} DPS-Error={error}/{percent(error, dps.mean):.2f}%"
+        f" DPS-Range={highest - lowest}/{percent(highest - lowest, dps.mean):.2f}%\n"
         f"  Generic Stats: power={sheet.power:.0f}  crit={sheet.crit:.2%}  haste={sheet.haste:.2%}"
         f"  mastery={sheet.mastery:.2%}  versatility={sheet.versatility:.2%}\n"
         "  Actions:\n"
@@ -42,7 +45,7 @@ def _abilities(result: ActorResult) -> list[str]:
     totals, fights = result.abilities, result.dps.count
     whole = float(totals.damage.sum())
     return [
-        f"    {name:<30} Count={count / fights:6.1f}  Damage={damage / fights:14.0f} |{100 * damage / whole:5.2f}%"
+        f"    {name:<30} Count={count / fights:6.1f}  Damage={damage / fights:14.0f} |{percent(damage, whole):5.2f}%"
         for name, count, damage in zip(totals.names, totals.counts, totals.damage, strict=True)
     ]
 

@@ -12,12 +12,21 @@ _MAX_NUMBER_LENGTH = 40
 
 
 class SimulatorError(Exception):
-    """An error that ends the run with exit status 1; its message is printed after `Error: `."""
+    """An error that ends the run with an exit status; its message is printed after `Error: `."""
+
+    def __init__(self, message: str, *, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def names_in(text: str) -> frozenset[str]:
     """Return the words of a text as a set; shorter than a literal set of strings."""
     return frozenset(text.split())
+
+
+def percent(part: float, whole: float) -> float:
+    """Return a part in percent of a whole; 0 if there is no whole, such as the damage of a run without any."""
+    return 100 * part / whole if whole else 0.0
 
 
 def to_int(text: str, bits: int = 32) -> int:

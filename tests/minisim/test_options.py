@@ -71,9 +71,73 @@ def test_strict_parsing_rejects_later_unknown_options(run: Run) -> None:
     assert run(MAGE, "strict_parsing=1", "bogus=1").status == 1
 
 
-def test_the_services_proxy_raises_no_warning(run: Run) -> None:
-    result = run(MAGE, "proxy=http,127.0.0.1,3128")
+@pytest.mark.parametrize(
+    "option",
+    [
+        "proxy=http,127.0.0.1,3128",
+        "default_region=us",
+        "thumbnail=https://render.example.com/1.jpg",
+        "decorated_tooltips=0",
+        "hosted_html=0",
+        "calculate_scale_factors=1",
+    ],
+)
+def test_options_of_the_real_simulator_raise_no_warning(run: Run, option: str) -> None:
+    result = run(MAGE, option)
     assert (result.status, result.err) == (0, "")
+
+
+@pytest.mark.parametrize("character", ["\ufeff", "\u00a0", "\u200b"])
+def test_an_invisible_character_is_part_of_a_name(run: Run, character: str) -> None:
+    result = run(f"{MAGE}\n{character}level=60\nrace=gnome")
+    assert (result.status, result.err) == (0, f"Warning: Unknown option '{character}level' with value '60', ignoring\n")
+    player = result.report["sim"]["players"][0]
+    assert (player["level"], player["race"]) == (80, "gnome")
+
+
+@pytest.mark.parametrize("character", ["\ufeff", "\u00a0", "\u200b"])
+def test_a_class_after_an_invisible_character_is_no_actor(run: Run, character: str) -> None:
+    result = run(f"{MAGE}\n{character}warrior=Bob\nlevel=60")
+    assert f"Unknown option '{character}warrior' with value 'Bob', ignoring" in result.err
+    (player,) = result.report["sim"]["players"]
+    assert (player["name"], player["level"]) == ("Ada", 60)
+
+
+@pytest.mark.parametrize("character", ["\u00a0", "\u200b"])
+def test_a_profileset_after_one_disappears_with_a_warning(run: Run, character: str) -> None:
+    result = run(f"{MAGE}\n{character}profileset.a+=level=60\nprofileset.b+=level=70")
+    assert f"Unknown option '{character}profileset.a+'" in result.err
+    assert [row["name"] for row in result.report["sim"]["profilesets"]["results"]] == ["b"]
+
+
+def test_a_byte_order_mark_at_the_start_is_skipped(run: Run) -> None:
+    assert run(f"\ufeff{MAGE}").err == ""
+
+
+def test_a_name_can_contain_a_whole_glued_line(run: Run) -> None:
+    result = run('mage="A"level=60profileset.B+=gear_intellect=4000\niterations=30')
+    sim = result.report["sim"]
+    assert sim["players"][0]["name"] == "Alevel=60profileset.B+=gear_intellect=4000"
+    assert "profilesets" not in sim
+
+
+def test_a_name_option_renames_the_actor(run: Run) -> None:
+    result = run("mage=export_2026\nname=Hoarfrostine\niterations=30")
+    assert result.report["sim"]["players"][0]["name"] == "Hoarfrostine"
+    assert "Player: Hoarfrostine " in result.out
+
+
+def test_actors_with_one_name_are_renamed_with_a_remark(run: Run) -> None:
+    result = run("mage=Ada\nmage=Bea\nmage=x\nname=Ada\nenemy=Ada\niterations=30")
+    remark = "Ada has duplicate name, renaming to Ada1. Please use unique names for all players in simulation."
+    assert (result.status, result.err) == (0, remark + "\n")
+    assert [player["name"] for player in result.report["sim"]["players"]] == ["Ada1", "Bea", "Ada"]
+
+
+def test_an_unknown_option_of_a_double_equals_is_a_warning(run: Run) -> None:
+    result = run(f'{MAGE}\nprofileset."a == b"+=level=60')
+    assert result.status == 0
+    assert "Warning: Unknown option '' with value ' b+=level=60', ignoring" in result.err
 
 
 def test_real_profile_lines_raise_no_warning(run: Run) -> None:

@@ -46,6 +46,14 @@ def test_only_the_last_update_of_a_phase_ends_its_line(run: Run) -> None:
     assert len(re.findall(r"Generating [^\r\n]* (?:25|50|75)/100 [^\r\n]*\r", out)) == 6
 
 
+def test_with_a_target_error_a_full_bar_can_grow(run: Run) -> None:
+    out = run(f"{MAGE} iterations=0 target_error=0.17").out
+    bars = [tuple(map(int, pair)) for pair in re.findall(r"\] (\d+)/(\d+) ", out)]
+    assert bars[-1][0] == bars[-1][1]
+    assert [done for done, total in bars[:-1] if done == total] != []
+    assert all(done <= total for done, total in bars)
+
+
 def test_progress_can_be_tabular(run: Run) -> None:
     rows = [
         line.split("\t")

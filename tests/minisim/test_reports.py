@@ -55,7 +55,8 @@ def test_raid_dps_includes_all_actors(run: Run) -> None:
 
 
 def test_a_metric_that_is_not_measured_has_no_results(run: Run) -> None:
-    assert "profilesets" not in run(f"{MAGE}\nprofileset.a+=level=79", "profileset_metric=hps").report["sim"]
+    sim = run(f"{MAGE}\nprofileset.a+=level=79", "profileset_metric=hps").report["sim"]
+    assert sim["profilesets"]["results"] == []
 
 
 @pytest.mark.parametrize(

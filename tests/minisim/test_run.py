@@ -1,6 +1,7 @@
 """The end of a run, and the inputs that affect its results."""
 
 import json
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -73,6 +74,16 @@ def test_the_default_target_error_is_0_2_percent(run: Run) -> None:
     assert 500 < result.dps["count"] < 5000
 
 
+def test_scale_factors_lower_the_default_target_error(run: Run) -> None:
+    result = run(MAGE, "iterations=0", "calculate_scale_factors=1")
+    assert result.report["sim"]["options"]["target_error"] == 0.05
+
+
+def test_without_iterations_a_target_error_stays(run: Run) -> None:
+    result = run(MAGE.replace("iterations=100", "target_error=2"), "calculate_scale_factors=1")
+    assert result.report["sim"]["options"]["target_error"] == 2
+
+
 def test_fight_lengths_stay_within_their_range(run: Run) -> None:
     lengths = run(MAGE, "max_time=200", "vary_combat_length=0.1").report["sim"]["statistics"]["simulation_length"]
     assert 180 <= lengths["min"] < 185
@@ -89,8 +100,8 @@ def test_an_extreme_target_error_is_limited_too(run: Run) -> None:
     assert run(MAGE, "target_error=1e-300").dps["count"] == 100
 
 
-def interrupted(profile: str, directory: Path, *, at: bytes) -> tuple[int, Any]:
-    """Send SIGINT at the first update of a phase; return the exit status and the report."""
+def interrupted(profile: str, directory: Path, *, at: bytes) -> tuple[int, Any, str]:
+    """Send SIGINT at the first update of a phase; return the exit status, the report and the output after it."""
     command: list[str | Path] = [EXECUTABLE, *profile.split(), "json2=report.json"]
     with subprocess.Popen(
         command, cwd=directory, env={}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
@@ -99,27 +110,34 @@ def interrupted(profile: str, directory: Path, *, at: bytes) -> tuple[int, Any]:
         while at not in process.stdout.read(4096):
             pass
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-    return process.returncode, json.loads((directory / "report.json").read_text())
+        out, _ = process.communicate(timeout=30)
+    return process.returncode, json.loads((directory / "report.json").read_text()), out.decode()
 
 
 def test_an_interrupted_run_writes_a_report(tmp_path: Path) -> None:
-    status, report = interrupted(f"{MAGE} iterations=900000", tmp_path, at=b"Generating Baseline")
+    status, report, _ = interrupted(f"{MAGE} iterations=900000", tmp_path, at=b"Generating Baseline")
     assert status == 0
     assert 0 < report["sim"]["options"]["iterations"] < 900_000
     assert "canceled" in report["logs"][0]["message"]
 
 
+def test_the_last_update_before_a_stop_looks_complete(tmp_path: Path) -> None:
+    _, report, out = interrupted(f"{MAGE} iterations=900000", tmp_path, at=b"Generating Baseline")
+    done = report["sim"]["options"]["iterations"]
+    last = [line for line in re.split(r"[\r\n]", out) if line.startswith("Generating Baseline")][-1]
+    assert f"[===================>] {done}/{done} " in last
+
+
 def test_an_interrupt_with_profilesets_is_a_failure(tmp_path: Path) -> None:
     profile = f"{MAGE} iterations=900000 profileset.a+=level=70"
-    status, report = interrupted(profile, tmp_path, at=b"Generating Baseline")
+    status, report, _ = interrupted(profile, tmp_path, at=b"Generating Baseline")
     assert status == 1
     assert "profilesets" not in report["sim"]
 
 
 def test_an_interrupted_profileset_is_left_out(tmp_path: Path) -> None:
     profile = f"{MAGE} profileset.done+=level=70 profileset.cut+=iterations=900000"
-    status, report = interrupted(profile, tmp_path, at=b"Profileset: cut")
+    status, report, _ = interrupted(profile, tmp_path, at=b"Profileset: cut")
     assert status == 1
     assert [row["name"] for row in report["sim"]["profilesets"]["results"]] == ["done"]
 
