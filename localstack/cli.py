@@ -45,7 +45,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--data", type=Path, default=CHECKOUT / ".local", help="folder of all data (.local)")
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--once", action="store_true", help="stop after the demo job; exit with 0 if it completed")
+    mode.add_argument("--once", action="store_true", help="stop after the demo job; exit with 1 if it failed")
     mode.add_argument(
         "--no-demo", dest="demo", action="store_false", help="run no demo job, and print one READY line for scripts"
     )

@@ -14,6 +14,8 @@ from localstack.console import print_output
 from localstack.stack import CHECKOUT, Stack, local_http
 
 PROFILE = CHECKOUT / "minisim" / "profiles" / "frost_mage_gear.simc"
+BUILT_IN = "minisim "
+"""The beginning of the built-in simulator's version."""
 TERMINAL = {"completed", "failed", "cancelled", "timed_out"}
 POLL_SECONDS = 0.5
 LINE_SECONDS = 2.0
@@ -25,9 +27,20 @@ MAX_PROFILESETS = 5
 
 
 def show(stack: Stack) -> bool:
-    """Submit a job, show its progress and its result. Return whether it completed."""
+    """Submit a job, show its progress and its result. Return False if it did not complete.
+
+    Its profile is made for the built-in simulator. If another build is newer, no job is submitted.
+    """
     api = Api(url=stack.url, key=stack.api_key, wait=stack.supervisor.watch)
     try:
+        version = api.latest_version()
+        if not version.startswith(BUILT_IN):
+            print_output(
+                f"The newest build is SimulationCraft {version}. No demo job was submitted, because the demo's profile "
+                "works only with the built-in simulator."
+            )
+            print_output("\n".join(["", *_access_lines(stack)]))
+            return True
         job_id = api.submit(PROFILE.read_text())
         print_output(f"Submitted {PROFILE.name} as job {job_id}.")
         display = Display()
@@ -52,19 +65,28 @@ class Api:
     http: requests.Session = field(default_factory=local_http)
 
     @property
+    def base(self) -> str:
+        return f"{self.url}/v1/{os.environ.get('API_RESOURCE') or 'sim'}"
+
+    @property
     def jobs(self) -> str:
-        return f"{self.url}/v1/{os.environ.get('API_RESOURCE') or 'sim'}/jobs"
+        return f"{self.base}/jobs"
+
+    def latest_version(self) -> str:
+        """Return the version of the build that the demo job would run on, that of the default branch."""
+        builds = self._call("GET", f"{self.base}/builds")["builds"]
+        return next((str(build["simcVersion"]) for build in builds if build["channel"] == "latest"), BUILT_IN)
 
     def submit(self, profile: str) -> str:
         body = {"build": {"channel": "latest"}, "profile": {"text": profile}, "artifacts": {"html": True}}
-        return str(self._call("POST", "", json=body)["id"])
+        return str(self._call("POST", self.jobs, json=body)["id"])
 
     def get(self, path: str) -> dict[str, Any]:
         """Send a GET request. Retry for PATIENCE_SECONDS while the connection is refused."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                return self._call("GET", path)
+                return self._call("GET", self.jobs + path)
             except requests.ConnectionError:
                 if time.monotonic() > deadline:
                     raise
@@ -79,9 +101,8 @@ class Api:
                 return
             self.wait(POLL_SECONDS)
 
-    def _call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+    def _call(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self.key}"}
-        url = self.jobs + path
         response = self.http.request(method, url, headers=headers, timeout=REQUEST_SECONDS, **options)
         if not response.ok:
             raise requests.HTTPError(f"{method} {url} returned {response.status_code}: {response.text[:500]}")
@@ -154,12 +175,18 @@ def _address_lines(stack: Stack, api: Api, job_id: str) -> list[str]:
     share = api.get(f"/{job_id}")["links"]["share"]
     return [
         f"Share page {share}",
-        f"Dashboard  {stack.url}/dashboard/",
-        f"Admin      {stack.url}/admin/",
-        f"Login      {stack.user} / {stack.password}",
-        f"API key    {stack.api_key}",
+        *_access_lines(stack),
         f"Try        curl -H 'Authorization: Bearer {stack.api_key}' {api.jobs}/{job_id}/result",
         f"simctl     .venv/bin/simctl login --url {stack.url}",
         f"           .venv/bin/simctl run {PROFILE.relative_to(CHECKOUT)}",
         "",
+    ]
+
+
+def _access_lines(stack: Stack) -> list[str]:
+    return [
+        f"Dashboard  {stack.url}/dashboard/",
+        f"Admin      {stack.url}/admin/",
+        f"Login      {stack.user} / {stack.password}",
+        f"API key    {stack.api_key}",
     ]

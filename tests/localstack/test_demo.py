@@ -14,6 +14,7 @@ from localstack.supervisor import Supervisor
 from simservice_client.cli.parser import make_parser
 
 RUNNING = {"status": "running", "progress": {"percent": 42, "stage": {"label": "initial"}}, "queue": None}
+BUILT_IN = {"channel": "latest", "simcVersion": "minisim 0.1.0"}
 ACTOR = {
     "name": "Mage",
     "mean": 1000.0,
@@ -55,6 +56,7 @@ class Handler(BaseHTTPRequestHandler):
 def service() -> Iterator[Service]:
     with Service(("127.0.0.1", 0), Handler) as service:
         service.responses = {
+            "/v1/sim/builds": [{"builds": [BUILT_IN]}],
             "/v1/sim/jobs": [{"id": "7"}],
             "/v1/sim/jobs/7/status": [{"status": "queued", "queue": {}}, RUNNING, {"status": "completed"}],
             "/v1/sim/jobs/7/result": [result_with("completed", actor=ACTOR)],
@@ -115,7 +117,20 @@ def test_the_commands_that_are_shown_can_be_run(
 def test_every_request_carries_the_key(show: Callable[[], bool], service: Service) -> None:
     show()
     assert {authorization for _, _, authorization in service.requests} == {"Bearer sk_key"}
-    assert service.requests[0][:2] == ("POST", "/v1/sim/jobs")
+    assert [request[:2] for request in service.requests[:2]] == [("GET", "/v1/sim/builds"), ("POST", "/v1/sim/jobs")]
+
+
+def test_no_job_is_submitted_to_a_real_build(
+    show: Callable[[], bool], service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = BUILT_IN | {"channel": "weekly"}, BUILT_IN | {"simcVersion": "1120-01"}
+    service.responses["/v1/sim/builds"] = [{"builds": [old, new, BUILT_IN]}]
+    assert show() is True
+    output = capsys.readouterr().out
+    assert [request[0] for request in service.requests] == ["GET"]
+    assert "The newest build is SimulationCraft 1120-01. No demo job was submitted" in output
+    assert "demo / pass" in output
+    assert "failed" not in output
 
 
 def test_a_failed_job_ends_with_an_error(
@@ -150,7 +165,7 @@ def test_another_resource_name_is_used(
 ) -> None:
     monkeypatch.setenv("API_RESOURCE", "other")
     assert show() is False
-    assert service.requests[0][1] == "/v1/other/jobs"
+    assert service.requests[0][1] == "/v1/other/builds"
 
 
 def test_a_terminal_shows_progress_in_one_line(
