@@ -1,4 +1,4 @@
-"""The Django app of this package, which registers the deployment checks."""
+"""The Django app of this package, which registers the deployment checks and the messages of forms."""
 
 from django.apps import AppConfig
 
@@ -7,4 +7,9 @@ class SimserviceConfig(AppConfig):
     name = "simservice"
 
     def ready(self) -> None:
-        from simservice import checks  # noqa: F401 - registers the checks
+        from simservice import (
+            checks,  # noqa: F401 - registers the checks
+            form_messages,
+        )
+
+        form_messages.use()

@@ -159,6 +159,7 @@ MIDDLEWARE = [
     "simservice.api.middleware.RequestIdMiddleware",
     *(["simservice.tracing.TracingMiddleware"] if OTEL_EXPORTER_OTLP_ENDPOINT else []),
     "simservice.web.caching.NoStoreMiddleware",
+    "simservice.web.error_pages.EnvelopeMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "simservice.web.csp.ContentSecurityPolicyMiddleware",

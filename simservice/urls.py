@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path, register_converter
 
+from simservice.api.addresses import api_url
 from simservice.api.errors import (
     DatabaseUnavailable,
     InternalError,
@@ -19,7 +20,7 @@ from simservice.api.views import openapi_document
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import IdConverter, TokenConverter
 from simservice.web import admin_access, health, trailing_slashes
-from simservice.web.error_pages import render_error
+from simservice.web.error_pages import is_api_path, render_error, wants_json
 from simservice.web.prometheus import metrics
 
 register_converter(TokenConverter, "token")
@@ -55,7 +56,10 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
     """Respond to an unknown path. Redirect if it differs from a page's path only by a trailing slash."""
-    return trailing_slashes.redirect_for(request) or render_error(request, NotFound())
+    error = NotFound()
+    if wants_json(request) and not is_api_path(request.path):
+        error.message = f"There is nothing at this address. Addresses of the API begin with {api_url(request)}/."
+    return trailing_slashes.redirect_for(request) or render_error(request, error)
 
 
 def handler500(request: HttpRequest) -> HttpResponse:

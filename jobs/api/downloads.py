@@ -15,7 +15,7 @@ from jobs import artifacts, queries
 from jobs.api.manifest import TOKEN
 from jobs.models import Artifact
 from simservice.api import errors
-from simservice.api.errors import FileMissing, NotFound, StorageUnavailable, error_response
+from simservice.api.errors import FileMissing, NotFound, RangeNotSatisfiable, StorageUnavailable, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import Header, Operation, ResponseSpec, documented
 
@@ -80,9 +80,8 @@ DOWNLOAD_ARTIFACT = Operation(
             ],
         ),
         304: ResponseSpec(description="The content has not changed."),
-        416: ResponseSpec(description="The requested range starts after the end of the content."),
     },
-    errors=[errors.NotFound, errors.RateLimitExceeded, errors.QueueUnavailable],
+    errors=[errors.NotFound, errors.RangeNotSatisfiable, errors.RateLimitExceeded, errors.QueueUnavailable],
 )
 
 
@@ -133,7 +132,7 @@ def _respond(request: HttpRequest, artifact: Artifact) -> HttpResponseBase:
         response = _stream(request, artifact, None)
         response["Content-Encoding"] = "gzip"
     elif requested is not None and requested.start >= requested.stop:
-        response = HttpResponse(status=416, headers={"Content-Range": f"bytes */{artifact.bytes}"})
+        response = error_response(RangeNotSatisfiable(size=artifact.bytes), request)
     else:
         response = _stream(request, artifact, requested or ByteRange(0, artifact.bytes))
         if requested is not None:

@@ -143,6 +143,16 @@ class ProfileTooLarge(ApiError):
     message = "The profile must be at most 2 MB (2,097,152 bytes of UTF-8)."
 
 
+class RangeNotSatisfiable(ValidationFailed):
+    """The requested range of a file starts after its end. The code is that of an invalid request."""
+
+    status = 416
+
+    def __init__(self, *, size: int = 0) -> None:
+        super().__init__([{"path": "range", "message": f"Must start before the end of the file, byte {size:,}."}])
+        self.headers = {"Content-Range": f"bytes */{size}"}
+
+
 class UnsupportedMediaType(ApiError):
     status, code = 415, "unsupported_media_type"
     message = "Send Content-Type: application/json."
@@ -237,6 +247,15 @@ class StorageUnavailable(QueueUnavailable):
 
     def __init__(self) -> None:
         super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})
+
+
+class NotReady(QueueUnavailable):
+    """A part of the service that it needs is not available; `meta` has the state of all parts."""
+
+    message = "The service is not ready. Try again later."
+
+    def __init__(self, parts: Meta) -> None:
+        super().__init__({"reason": "not_ready", "queueHealth": "unavailable", **parts})
 
 
 class SecretStoreUnavailable(Unavailable):

@@ -1,10 +1,12 @@
 """Serializer fields that accept exactly one JSON type (docs/reference/contract.md#types-and-times)."""
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
+from django.core.validators import ProhibitNullCharactersValidator
 from rest_framework import serializers
 from rest_framework.fields import empty
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
@@ -13,12 +15,38 @@ from simservice.api.errors import ValidationFailed
 
 MAX_ISSUES = 100
 MAX_ISSUE_TEXT = 200
+EXAMPLE_UUID = "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10"
+# What an issue says instead of the framework's message with this key.
+MESSAGES = {
+    "required": "Required. Add a value.",
+    "null": "Must not be null.",
+    "blank": "Must not be empty.",
+    "max_length": "Must have at most {max_length:,} characters.",
+    "min_value": "Must be at least {min_value:,}.",
+    "max_value": "Must be at most {max_value:,}.",
+}
 
 
-class StrictSerializer(serializers.Serializer[Any]):
-    """An object that rejects unknown fields. Reports them together with all other errors."""
+class Worded:
+    """A field with the messages of this service. Comes before the framework's class among the bases."""
+
+    default_error_messages: ClassVar[dict[str, Any]] = MESSAGES
+
+
+class StrictSerializer(Worded, serializers.Serializer[Any]):
+    """An object that rejects unknown fields. Reports them together with all other errors.
+
+    A field that is not required can be null, which means the same as its absence.
+    """
 
     default_error_messages = {"invalid": "Must be an object."}
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        fields = super().get_fields()
+        for field in fields.values():
+            # For the OpenAPI document: `to_internal_value` removes the nulls.
+            field.allow_null = not field.required
+        return fields
 
     def run_validation(self, data: Any = empty) -> Any:
         # The framework has a message of its own for null.
@@ -29,15 +57,22 @@ class StrictSerializer(serializers.Serializer[Any]):
         # A body can have hundreds of thousands of unknown fields.
         problems = {key: ["Unknown field."] for key in islice(unknown, MAX_ISSUES)}
         try:
-            value = super().to_internal_value(data)
+            value = super().to_internal_value(self._without_nulls(data))
         except serializers.ValidationError as error:
             raise serializers.ValidationError({**problems, **cast(dict[str, Any], error.detail)}) from None
         if problems:
             raise serializers.ValidationError(problems)
         return value
 
+    def _without_nulls(self, data: Any) -> Any:
+        """Return an object without the nulls of fields that are not required."""
+        if not isinstance(data, Mapping):
+            return data
+        optional = {name for name, field in self.fields.items() if not field.required}
+        return {key: value for key, value in data.items() if value is not None or key not in optional}
 
-class StrictBooleanField(serializers.BooleanField):
+
+class StrictBooleanField(Worded, serializers.BooleanField):
     """A JSON boolean."""
 
     def to_internal_value(self, data: Any) -> bool:
@@ -46,7 +81,7 @@ class StrictBooleanField(serializers.BooleanField):
         return data
 
 
-class StrictIntegerField(serializers.IntegerField):
+class StrictIntegerField(Worded, serializers.IntegerField):
     """A JSON number without a fraction, such as `60` or `60.0`."""
 
     def to_internal_value(self, data: Any) -> int:
@@ -56,6 +91,18 @@ class StrictIntegerField(serializers.IntegerField):
         return number
 
 
+class StrictSecondsField(Worded, serializers.FloatField):
+    """A JSON number of seconds. A fraction is rounded down."""
+
+    def to_internal_value(self, data: Any) -> int:
+        # JSON can express infinity as 1e999.
+        if isinstance(data, float) and math.isfinite(data):
+            return math.floor(data)
+        if isinstance(data, int) and not isinstance(data, bool):
+            return data
+        raise serializers.ValidationError("Must be a number of seconds.")
+
+
 def as_integer(data: Any) -> int | None:
     """Return a parsed JSON value as an integer, None if it is not one."""
     if isinstance(data, float):
@@ -63,16 +110,17 @@ def as_integer(data: Any) -> int | None:
     return data if isinstance(data, int) and not isinstance(data, bool) else None
 
 
-class StrictCharField(serializers.CharField):
+class StrictCharField(Worded, serializers.CharField):
     """A JSON string, with surrounding spaces preserved."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(trim_whitespace=False, **kwargs)
-        # The framework's validator takes 0.1 s for a long profile.
-        self.validators = [
-            _reject_surrogates if isinstance(one, ProhibitSurrogateCharactersValidator) else one
-            for one in self.validators
-        ]
+        # The framework's validator of surrogates takes 0.1 s for a long profile.
+        own = {
+            ProhibitSurrogateCharactersValidator: _reject_surrogates,
+            ProhibitNullCharactersValidator: _reject_nul,
+        }
+        self.validators = [own.get(type(one), one) for one in self.validators]
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
@@ -83,16 +131,22 @@ class StrictCharField(serializers.CharField):
         return data
 
 
+def _reject_nul(text: str) -> None:
+    """Raise ValidationError for a NUL character, which PostgreSQL cannot store."""
+    if "\0" in text:
+        raise serializers.ValidationError("Must not contain NUL characters.")
+
+
 def _reject_surrogates(text: str) -> None:
     """Raise ValidationError for a lone surrogate, which JSON can escape but UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        message = f"Surrogate characters are not allowed: U+{ord(text[error.start]):X}."
+        message = f"Must not contain the surrogate character U+{ord(text[error.start]):X}."
         raise serializers.ValidationError(message) from None
 
 
-class StrictListField(serializers.ListField):
+class StrictListField(Worded, serializers.ListField):
     """A JSON list. Its length is checked before its items."""
 
     default_error_messages = {"not_a_list": "Must be a list."}
@@ -106,16 +160,18 @@ class StrictListField(serializers.ListField):
         return super().to_internal_value(data)
 
 
-class StrictUUIDField(serializers.UUIDField):
+class StrictUUIDField(Worded, serializers.UUIDField):
     """A UUID with hyphens, as a JSON string."""
+
+    default_error_messages = {"invalid": f"Must be a UUID, such as {EXAMPLE_UUID}."}
 
     def to_internal_value(self, data: Any) -> UUID:
         if not isinstance(data, str) or len(data) != 36:
-            raise serializers.ValidationError("Must be a UUID.")
+            self.fail("invalid")
         return super().to_internal_value(data)
 
 
-class StrictChoiceField(serializers.ChoiceField):
+class StrictChoiceField(Worded, serializers.ChoiceField):
     """One of several strings or numbers. The type must match too."""
 
     def to_internal_value(self, data: Any) -> Any:

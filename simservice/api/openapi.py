@@ -64,6 +64,7 @@ ERROR_DESCRIPTIONS = {
     410: "The resource has expired.",
     413: "The request is too large.",
     415: "The media type of the body is not supported.",
+    416: "The requested range starts after the end of the content.",
     422: "The request is well formed but cannot be processed.",
     429: "Too many requests or too many unfinished jobs.",
     500: "Internal error.",

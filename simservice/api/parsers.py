@@ -126,8 +126,13 @@ def parse_json(body: bytes) -> Any:
         )
     except RecursionError:
         raise InvalidJson(message="The body is nested too deeply.") from None
+    except UnicodeDecodeError as error:
+        raise InvalidJson(message=f"The body must be UTF-8; byte {error.start} is not.") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise InvalidJson(message=f"The body is not valid JSON: check the quotes and commas at {place}.") from None
     except ValueError as error:
-        raise InvalidJson(message=f"The body is not valid JSON: {error}") from None
+        raise InvalidJson(message=f"The body is not valid JSON: {error}.") from None
 
 
 def _reject_expensive(body: bytes) -> None:

@@ -1,16 +1,34 @@
-"""Error responses outside the API's views: JSON for API paths, an HTML page for others."""
+"""Error responses outside the API's views: the envelope for programs, an HTML page for people."""
+
+import json
+from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
-from simservice.api.errors import ApiError, error_response
+from simservice.api.errors import (
+    ApiError,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    QueueUnavailable,
+    RateLimitExceeded,
+    RequestTooLarge,
+    ValidationFailed,
+    envelope,
+    error_response,
+)
 
 API_PREFIXES = ("/v1/", "/artifacts/", "/manifests/")
+JSON = "application/json"
+FOR_BROWSERS = "Only a logged-in browser can send this request. API addresses begin with /v1/."
+INVALID = "The request is invalid."
 
 
 def render_error(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Return the response to an error: JSON or an HTML page, depending on the request's path."""
-    if is_api_path(request.path):
+    """Return the response to an error: JSON or an HTML page, depending on who asks."""
+    if wants_json(request):
         return error_response(error, request)
     response = render(request, "error.html", {"error": error}, status=error.status)
     for name, value in error.headers.items():
@@ -22,3 +40,53 @@ def is_api_path(path: str) -> bool:
     """Return whether a path belongs to the API, artifacts or manifests, whose clients are programs."""
     path = "/" + path.lstrip("/")
     return path.startswith(API_PREFIXES) or path == "/v1"
+
+
+def wants_json(request: HttpRequest) -> bool:
+    """Return whether errors are JSON: on API paths, with a key, and if the client prefers JSON to HTML."""
+    sent = request.headers.get("Authorization", "")
+    # A proxy can protect all pages with Basic authentication, which is no key.
+    if is_api_path(request.path) or (sent and not sent.startswith("Basic ")):
+        return True
+    for accepted in request.accepted_types:
+        kind = f"{accepted.main_type}/{accepted.sub_type}".lower()
+        if kind in ("*/*", "text/*", "text/html", "application/xhtml+xml"):
+            return False
+        if kind in (JSON, "application/*", "text/json") or kind.endswith("+json"):
+            return True
+    return False
+
+
+class EnvelopeMiddleware:
+    """Replaces the pages of errors by the envelope for clients that want JSON."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if response.status_code < 400 or not isinstance(response, HttpResponse) or not wants_json(request):
+            return response
+        content_type = response.headers.get("Content-Type", "")
+        if not content_type.startswith(JSON):
+            body = envelope(_error_of(response), request.META["REQUEST_ID"])
+            response.content = json.dumps(body).encode()
+            response.headers["Content-Type"] = JSON
+            response.headers.pop("Content-Length", None)
+        return response
+
+
+def _error_of(response: HttpResponse) -> ApiError:
+    """Return the error that a response in another format stands for. Its code is the closest one."""
+    status = response.status_code
+    if status == 503:
+        message = response.text.strip() if response.headers["Content-Type"].startswith("text/plain") else None
+        return QueueUnavailable({"reason": "busy", "queueHealth": "ok"}, message=message)
+    if status >= 500:
+        return InternalError()
+    if status == 429:
+        return RateLimitExceeded({"scope": "address", "limit": "public"})
+    others = {error.status: error for error in (NotFound, MethodNotAllowed, RequestTooLarge)}
+    if status in others:
+        return others[status]()
+    return ValidationFailed([{"path": "", "message": FOR_BROWSERS if status == 403 else INVALID}])

@@ -9,9 +9,11 @@ from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
 from simservice import causes
+from simservice.api.errors import NotReady, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.redis import worker_heartbeats
+from simservice.web.error_pages import wants_json
 
 TIMEOUT_SECONDS = 2.5
 DEPENDENCIES = ("database", "redis", "worker")
@@ -55,7 +57,8 @@ READYZ = Operation(
             example={"status": "ok", "database": True, "redis": True, "worker": True, "sandbox": LAYERS_EXAMPLE},
         ),
         503: ResponseSpec(
-            description="The service is not ready.",
+            description="The service is not ready. A client that asks for JSON with `Accept`, or sends a key, gets "
+            "the error `queue_unavailable` instead, with these fields in `meta`.",
             shape=Readiness,
             example={"status": "unavailable", "database": True, "redis": True, "worker": False, "sandbox": []},
         ),
@@ -72,11 +75,14 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
 
 @documented(READYZ)
 @read_only
-def readyz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+def readyz(request: HttpRequest) -> JsonResponse:
     """Return 200 if the database, Redis and at least one simulation worker are available, else 503."""
     state = _check_all()
-    ready = all(state[name] for name in DEPENDENCIES)
-    return JsonResponse({"status": "ok" if ready else "unavailable", **state}, status=200 if ready else 503)
+    if all(state[name] for name in DEPENDENCIES):
+        return JsonResponse({"status": "ok", **state})
+    if wants_json(request):
+        return error_response(NotReady(state), request)
+    return JsonResponse({"status": "unavailable", **state}, status=503)
 
 
 def _check_all() -> dict[str, bool | list[str]]:

@@ -82,7 +82,7 @@ def test_enabling_shows_the_secret_once(client: Client, http: HttpClient) -> Non
 @pytest.mark.parametrize(
     ("url", "error"),
     [
-        ("", "This field is required."),
+        ("", "Fill in this field."),
         ("http://example.com/", "https://"),
         ("https://127.0.0.1/", "127.0.0.1 is not a public address"),
         ("https://localhost/", "localhost"),

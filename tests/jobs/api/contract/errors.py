@@ -80,6 +80,7 @@ CODES = {
     409: {"idempotency_key_reuse", "result_not_ready", "job_not_cancellable"},
     410: {"artifact_expired"},
     413: {"profile_too_large", "request_too_large"},
+    416: {"validation_failed"},
     415: {"unsupported_media_type"},
     422: {
         "input_sanitized_rejected",
