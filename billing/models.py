@@ -9,6 +9,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from billing import prices
+
 # Keeps sums within PostgreSQL's bigint and the numbers that JSON parsers read exactly.
 MAX_AMOUNT = 10**12
 # More would only split jobs into shards that are too short.
@@ -146,7 +148,7 @@ class Plan(models.Model):
     @property
     def max_runtime_seconds(self) -> int:
         """Return the longest simulator time of a job, given its maximum cost."""
-        return self.max_credits_per_job // self.credits_per_second
+        return prices.seconds_for(self.max_credits_per_job, credits_per_second=self.credits_per_second)
 
 
 class Account(models.Model):

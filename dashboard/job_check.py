@@ -9,15 +9,16 @@ from jobs import labels
 from jobs.characters import visible
 from jobs.dry_run import DryRun
 from jobs.enums import MultistageReason
-from jobs.estimates import Estimate, Range
+from jobs.estimates import CreditsRange, Estimate, Range
 from jobs.profiles.analysis import LISTED_WARNINGS
 from jobs.profiles.policy import Refusal
+from jobs.submission.validation import Ceilings
 
 CONTEXT_LINES = 2
 MAX_LINE_LENGTH = 200
 MAX_WARNINGS = 5
 UNKNOWN_TIME = "Unknown until a job has completed on this build"
-NO_BUILD = "None is available for this channel, so the job would fail"
+NO_BUILD = "None is available for this branch, so the job would fail at once"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +49,13 @@ def _facts(found: DryRun, plan: Plan) -> Iterator[tuple[str, str]]:
     yield "Stages", _stages(found)
     build = found.build
     yield "Build", f"{build.simc_version} ({build})" if build else NO_BUILD
-    if found.estimate:
-        price = found.estimate.credits(per_second=plan.credits_per_second)
-        yield "Time", _about(found.estimate.seconds, unit="s")
-        yield "Cost", f"{_about(price, unit='credits')}{_fee(found)}"
+    if found.estimate and found.price:
+        yield "Time", _about_seconds(found.estimate.seconds)
+        yield "Cost", f"{_about_credits(found.price)}{_fee(found)}"
     elif found.ceilings and build:
         yield "Time", UNKNOWN_TIME
     if found.ceilings:
-        yield "Limit", f"{found.ceilings.credits:,} credits, {found.ceilings.runtime_seconds:,} s{_fee(found)}"
+        yield "Limit", f"{_limit(found.ceilings)}{_fee(found)}"
     if found.start:
         yield "Start", _start(found.start.ahead, found.start.seconds)
 
@@ -68,16 +68,26 @@ def _stages(found: DryRun) -> str:
     return f"Single pass: {labels.SINGLE_PASS[found.stages.reason]}"
 
 
-def _about(values: Range, *, unit: str) -> str:
-    """Return an expected value with its range, rounded to what an estimate can know."""
-    low, expected, high = (_rounded(each) for each in (values.low, values.expected, values.high))
-    return f"About {expected} {unit} ({low} to {high})"
+def _about_seconds(seconds: Range) -> str:
+    """Return the expected time with its range, rounded to what an estimate can know."""
+    low, expected, high = (_rounded(each) for each in (seconds.low, seconds.expected, seconds.high))
+    return f"About {expected} s ({low} to {high})"
 
 
 def _rounded(value: float) -> str:
     """Return a number with two significant digits."""
     rounded = float(f"{value:.2g}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
+
+
+def _about_credits(price: CreditsRange) -> str:
+    """Return the expected price with its range. These are whole seconds, so they are not rounded again."""
+    return f"About {price.expected:,} credits ({price.low:,} to {price.high:,})"
+
+
+def _limit(ceilings: Ceilings) -> str:
+    """Return the limit in credits, and the simulator seconds that it buys."""
+    return f"{ceilings.credits:,} credits, which buy {ceilings.runtime_seconds:,} s of simulation"
 
 
 def _fee(found: DryRun) -> str:
@@ -101,6 +111,8 @@ def _basis(estimate: Estimate) -> str:
 def _warnings(found: DryRun) -> Iterator[str]:
     if found.estimate and found.ceilings and found.estimate.seconds.expected > found.ceilings.runtime_seconds:
         yield f"The job will probably reach its limit before it ends. {labels.RAISE_THE_LIMIT}"
+    if found.failure:
+        yield str(found.failure.reason)
     yield from listed(found.warnings)
 
 

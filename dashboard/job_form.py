@@ -145,8 +145,12 @@ class JobForm(forms.Form):
         self.request_paths = REQUEST_PATHS | {"cap": f"runtime.{cap_field}"}
         cap.label = CAP_LABELS[cap_field]
         rate = plan.credits_per_second
-        limits = {"maxCredits": plan.max_credits_per_job, "maxRuntimeSeconds": plan.max_runtime_seconds}
-        cap.help_text = f"Up to {limits[cap_field]:,}. One second of simulation costs {rate:,} credits."
+        limits = {
+            "maxCredits": (rate, plan.max_credits_per_job),
+            "maxRuntimeSeconds": (1, plan.max_runtime_seconds),
+        }
+        least, most = limits[cap_field]
+        cap.help_text = f"{least:,} to {most:,}. Each started second of simulation costs {rate:,} credits."
         queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
         self.fields["game_id"].widget.attrs["autocomplete"] = "off"
 

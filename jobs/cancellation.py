@@ -23,14 +23,14 @@ HINT_SECONDS = 120
 
 @dataclass(frozen=True, kw_only=True)
 class Cancellation:
-    """The result of a cancellation. `requested_at` is None if the job was waiting and has ended."""
+    """The result of a cancellation. `requested_at` is None once the job has ended."""
 
     job_id: int
     requested_at: datetime | None
 
 
 def cancel(job: Job, *, by: Actor) -> Cancellation:
-    """End a waiting job, or request the end of a claimed one. A repeated call returns the first result.
+    """End a waiting job, or request the end of a claimed one. A repeated call changes nothing.
 
     The row is locked, so the job cannot be claimed, requeued or ended at the same time. Raises JobAlreadyEnded if
     the job ended in another way.
@@ -47,8 +47,9 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
             locked.refresh_from_db(fields=["cancel_requested_at"])
         elif locked.status != Status.CANCELLED:
             raise JobAlreadyEnded(job_id=locked.pk, status=locked.public_status)
-    if locked.status in CLAIMED:
-        hint(locked)
+    if locked.status not in CLAIMED:
+        return Cancellation(job_id=locked.pk, requested_at=None)
+    hint(locked)
     return Cancellation(job_id=locked.pk, requested_at=locked.cancel_requested_at)
 
 

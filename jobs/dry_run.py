@@ -9,12 +9,13 @@ from typing import Any
 
 from django.utils import timezone
 
-from jobs import estimates
+from jobs import estimates, lifecycle
 from jobs.builds import registry
 from jobs.errors import JobsError
-from jobs.estimates import Estimate
+from jobs.estimates import CreditsRange, Estimate
 from jobs.execution import multistage
 from jobs.execution.multistage import StagePlan
+from jobs.lifecycle import Outcome
 from jobs.models import CHARACTER_LENGTH, Build
 from jobs.profiles.analysis import Analysis
 from jobs.profiles.policy import Refusal
@@ -37,6 +38,8 @@ class DryRun:
     """
 
     refusal: JobsError | None
+    # How a job that is accepted would end at once, None if it can run
+    failure: Outcome | None
     refusals: tuple[Refusal, ...]
     refused: int
     warnings: list[dict[str, Any]]
@@ -51,6 +54,7 @@ class DryRun:
     fee_credits: int
     start: QueuePosition | None
     estimate: Estimate | None
+    price: CreditsRange | None
 
 
 def run(submission: Submission, *, sender: Sender) -> DryRun:
@@ -61,8 +65,10 @@ def run(submission: Submission, *, sender: Sender) -> DryRun:
     build = pin or _build_of(submission)
     stages = multistage.plan(analysis, wanted=submission.multi_stage, bounds=bounds())
     snapshot = forecast.current()
+    estimate = estimates.estimate(sender.client.account, build, analysis, stages) if checked and build else None
     return DryRun(
         refusal=refusal,
+        failure=None if build else lifecycle.BUILD_UNAVAILABLE,
         refusals=tuple(analysis.refusals),
         refused=analysis.refused,
         warnings=warnings_of(submission, analysis, build=build),
@@ -74,7 +80,8 @@ def run(submission: Submission, *, sender: Sender) -> DryRun:
         ceilings=checked.ceilings if checked else None,
         fee_credits=fee_credits,
         start=snapshot.position_of_new(submission.priority) if snapshot else None,
-        estimate=estimates.estimate(sender.client.account, build, analysis, stages) if checked and build else None,
+        estimate=estimate,
+        price=_price(estimate, checked) if estimate and checked else None,
     )
 
 
@@ -90,6 +97,10 @@ def _ruling(
     except JobsError as error:
         return checked, fee_credits, error
     return checked, fee_credits, None
+
+
+def _price(estimate: Estimate, checked: CheckedSubmission) -> CreditsRange:
+    return estimate.credits(credits_per_second=checked.plan.credits_per_second, ceiling=checked.ceilings.credits)
 
 
 def _build_of(submission: Submission) -> Build | None:

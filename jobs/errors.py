@@ -65,6 +65,13 @@ class LimitsExceeded(JobsError):
     limits: dict[str, int]
 
 
+@dataclass(eq=False, kw_only=True)
+class CapTooSmall(JobsError):
+    """The cap in credits does not pay for one second, which costs `minimum`."""
+
+    minimum: int
+
+
 class WebhookNotEnabled(JobsError):
     """The request asks for webhook events, but its client has no enabled webhook."""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from billing import prices
 from billing.models import Account
 from jobs.execution.multistage import COARSE_TARGET_ERRORS, StagePlan
 from jobs.execution.stage_statistics import statistics_of
@@ -63,6 +64,15 @@ class Range:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CreditsRange:
+    """A price with the lowest and the highest one that is likely."""
+
+    low: int
+    expected: int
+    high: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """The simulator seconds that a job is expected to take, from `jobs` past ones.
 
@@ -74,12 +84,13 @@ class Estimate:
     is_own: bool
     on_build: bool
 
-    def credits(self, *, per_second: int) -> Range:
-        """Return the price of the time, rounded up as in a settlement, without a priority fee."""
+    def credits(self, *, credits_per_second: int, ceiling: int) -> CreditsRange:
+        """Return what runs of these lengths are billed, at most the job's ceiling, without a priority fee."""
         low, expected, high = (
-            math.ceil(each * per_second) for each in (self.seconds.low, self.seconds.expected, self.seconds.high)
+            min(prices.of_time(round(each * 1000), credits_per_second=credits_per_second), ceiling)
+            for each in (self.seconds.low, self.seconds.expected, self.seconds.high)
         )
-        return Range(low=low, expected=expected, high=high)
+        return CreditsRange(low=low, expected=expected, high=high)
 
 
 @dataclass(frozen=True, kw_only=True)

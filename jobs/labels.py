@@ -42,7 +42,9 @@ ADVICE: dict[str, str] = {
         "Correct the error shown above, then run the job again. Every profile needs a character, for example "
         'mage="Name".'
     ),
-    ErrorCode.BUILD_UNAVAILABLE: "Choose another build channel, or run the job again when a build is available.",
+    ErrorCode.BUILD_UNAVAILABLE: (
+        "Another build channel does not help. Choose another branch, or run the job again once it has a build."
+    ),
     ErrorCode.EXECUTION_INTERRUPTED: "Run the job again. The profile did not cause this error.",
     ErrorCode.INTERNAL: "Run the job again. If it fails again, send its ID to the operator of this service.",
 }

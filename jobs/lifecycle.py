@@ -82,6 +82,12 @@ CANCELLED_LOST = Outcome(
     error_code=ErrorCode.USER_CANCELLED,
     reason="The job was cancelled and its worker was lost. Nothing is billed.",
 )
+# The job's branch has no available build.
+BUILD_UNAVAILABLE = Outcome(
+    status=Status.FAILED,
+    error_code=ErrorCode.BUILD_UNAVAILABLE,
+    reason="No build is available for the job's channel and branch. Nothing is billed.",
+)
 
 INTERNAL = Outcome(
     status=Status.FAILED,

@@ -38,6 +38,8 @@ def sweep() -> None:
     webhook_tasks.announce_due()
     try:
         done = sweeping.sweep()
+        if done:
+            done["without_build"] = sweeping.end_waits_without_build()
     except DatabaseError:
         logger.exception("the sweep failed and will be retried")
         return

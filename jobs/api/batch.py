@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients import rate_limits
+from jobs.api import plain_text
 from jobs.api.base import ACTIVE_JOB_HEADERS, JobsEndpoint
 from jobs.api.submission import (
     EXAMPLE_SUBMITTED,
@@ -27,7 +28,7 @@ from jobs.submission.accept import Replay
 from jobs.submission.batch import MAX_JOBS, Batch
 from jobs.submission.request import Submission
 from simservice.api import errors
-from simservice.api.errors import ApiError
+from simservice.api.errors import ApiError, ValidationFailed
 from simservice.api.examples import example_of
 from simservice.api.fields import StrictListField, StrictSerializer, validated
 from simservice.api.operations import Body, Operation, ResponseSpec, documented
@@ -102,6 +103,9 @@ SUBMIT_BATCH = Operation(
 )
 
 
+NO_HEADERS = "Not allowed for batches. Send `credentials` in each submission instead."
+
+
 class BatchView(JobsEndpoint):
     """`POST /v1/{resource}/jobs/batch`"""
 
@@ -111,6 +115,8 @@ class BatchView(JobsEndpoint):
     @documented(SUBMIT_BATCH)
     def post(self, request: Request) -> Response:
         single_values(request.query_params, known=())
+        if given := plain_text.credential_headers_in(request.headers):
+            raise ValidationFailed([{"path": name, "message": NO_HEADERS} for name in given])
         key = idempotency_key(request)
         entries = validated(BatchFields(data=request.data))["jobs"]
         rate_limits.spend_more(request, self.caller().account, len(entries) - 1)

@@ -15,7 +15,7 @@ from simservice.api.times import iso
 
 
 class Cancelled(TypedDict):
-    """The job had not started and is cancelled."""
+    """The job is cancelled."""
 
     success: Literal[True]
     id: Id
@@ -47,7 +47,8 @@ CANCEL_JOB = Operation(
     tag="Jobs",
     summary="Cancel a job",
     description="A waiting job is cancelled immediately. A running job is stopped within seconds and billed for "
-    "the time it ran. Repeated requests have no further effect.",
+    "the time it ran. A repeated request changes nothing: it gets `cancel_requested` until the job has ended, and "
+    "`cancelled` from then on.",
     parameters=[JOB_ID],
     responses={
         200: ResponseSpec(

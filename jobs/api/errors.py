@@ -100,6 +100,12 @@ def _(error: errors.LimitsExceeded) -> http.ApiError:
 
 
 @as_api_error.register
+def _(error: errors.CapTooSmall) -> http.ApiError:
+    message = f"Must be at least {error.minimum:,}, the price of one second."
+    return http.ValidationFailed([{"path": PATHS["max_credits"], "message": message}])
+
+
+@as_api_error.register
 def _(error: errors.WebhookNotEnabled) -> http.ApiError:  # noqa: ARG001
     return http.WebhookNotConfigured()
 

@@ -12,12 +12,13 @@ from jobs import variants
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.submission_request import (
     EXAMPLE_CAPS,
+    HALF_PAIR,
     SubmissionFields,
     normalized,
     reject_large_profile,
     set_at_path,
 )
-from jobs.errors import LimitsExceeded
+from jobs.errors import CapTooSmall, LimitsExceeded
 from jobs.submission.request import Submission
 from simservice.api.errors import ValidationFailed
 from simservice.api.exception_handler import as_api_error
@@ -32,13 +33,15 @@ def _as_boolean(text: str) -> bool | str:
     return {"true": True, "false": False}.get(text, text)
 
 
-def _as_integer(text: str) -> int | str:
-    """Return an integer, also for `60.0` as in JSON, or the text itself, which the field then rejects.
+def _as_number(text: str) -> float | str:
+    """Return a number, an integer also for `60.0` as in JSON, or the text itself, which the field then rejects.
 
     Accepts any number that fits into a URL: the account's limit rejects what is too large.
     """
-    match = re.fullmatch(r"(-?[0-9]{1,4000})(\.0+)?", text)
-    return int(match[1]) if match else text
+    match = re.fullmatch(r"(-?[0-9]{1,4000})(\.[0-9]+)?", text)
+    if match is None:
+        return text
+    return float(text) if (match[2] or "").strip(".0") else int(match[1])
 
 
 def _as_list(text: str) -> list[str]:
@@ -53,18 +56,19 @@ PARAMETERS: dict[str, tuple[str, Any, Any]] = {
     "buildId": ("build.id", str, EXAMPLE_BUILD_ID),
     "priority": ("priority", str, "standard"),
     "multiStage": ("runtime.multiStage", _as_boolean, False),
-    "maxCredits": ("runtime.maxCredits", _as_integer, EXAMPLE_CAPS["maxCredits"]),
-    "maxRuntimeSeconds": ("runtime.maxRuntimeSeconds", _as_integer, EXAMPLE_CAPS["maxRuntimeSeconds"]),
-    "maxQueueSeconds": ("runtime.maxQueueSeconds", _as_integer, 600),
+    "maxCredits": ("runtime.maxCredits", _as_number, EXAMPLE_CAPS["maxCredits"]),
+    "maxRuntimeSeconds": ("runtime.maxRuntimeSeconds", _as_number, EXAMPLE_CAPS["maxRuntimeSeconds"]),
+    "maxQueueSeconds": ("runtime.maxQueueSeconds", _as_number, 600),
     "webhookEvents": ("webhook.events", _as_list, ["job.terminal"]),
     "artifactsHtml": ("artifacts.html", _as_boolean, True),
     "artifactsCsv": ("artifacts.csv", _as_boolean, True),
-    "artifactsJsonVersion": ("artifacts.json.version", _as_integer, "2"),
+    "artifactsJsonVersion": ("artifacts.json.version", _as_number, "2"),
 }
 HEADERS = {
     "X-Bnet-Client-Id": "credentials.bnetClientId",
     "X-Bnet-Client-Secret": "credentials.bnetClientSecret",
 }
+TWICE = "Send the game credentials in the body or in the headers, but not in both."
 # The names of JSON fields in plain-text requests, for errors.
 NAMES = (
     {path: name for name, (path, _, _) in PARAMETERS.items()}
@@ -97,7 +101,7 @@ def credential_headers() -> list[Parameter]:
             name=name,
             location="header",
             shape=_field_at(path),
-            description=f"Plain text only. Same as `{path}` in JSON.",
+            description=f"Same as `{path}` in JSON, in which one of the two is allowed.",
             example="0123456789abcdef0123456789abcdef",
         )
         for name, path in HEADERS.items()
@@ -105,10 +109,12 @@ def credential_headers() -> list[Parameter]:
 
 
 def _field_at(path: str) -> Any:
-    """Return the field at a dotted path of the JSON request, None if the variant does not have it."""
+    """Return the field at a dotted path of the JSON request, without null; None if the variant lacks it."""
     field: Any = SubmissionFields()
     for name in path.split("."):
         field = field and field.fields.get(name)
+    if field is not None:
+        field.allow_null = False
     return field
 
 
@@ -126,12 +132,40 @@ def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submis
     for name, value in single_values(query, known=PARAMETERS).items():
         path, convert, _ = PARAMETERS[name]
         set_at_path(body, path, convert(value))
-    for name, path in HEADERS.items():
-        if name in headers:
-            set_at_path(body, path, headers[name])
+    _add_credentials(body, headers)
     with _plain_text_names():
         fields = validated(SubmissionFields(data=body))
     return normalized(fields)
+
+
+def with_credentials(body: Any, headers: Mapping[str, str]) -> Any:
+    """Return a JSON body with the game credentials of the headers, if there are any.
+
+    Raises ProfileTooLarge, or ValidationFailed if both have credentials or if a header is missing.
+    """
+    given = credential_headers_in(headers)
+    if not given or not isinstance(body, dict):
+        return body
+    reject_large_profile(body)
+    if body.get("credentials") is not None:
+        raise ValidationFailed([{"path": name, "message": TWICE} for name in given])
+    if missing := [name for name in HEADERS if name not in headers]:
+        raise ValidationFailed([{"path": name, "message": HALF_PAIR} for name in missing])
+    body = {**body, "credentials": {}}
+    _add_credentials(body, headers)
+    return body
+
+
+def credential_headers_in(headers: Mapping[str, str]) -> list[str]:
+    """Return the names of the headers with game credentials that a request has."""
+    return [name for name in HEADERS if name in headers]
+
+
+def _add_credentials(body: dict[str, Any], headers: Mapping[str, str]) -> None:
+    """Add the game credentials of the headers to a body."""
+    for name, path in HEADERS.items():
+        if name in headers:
+            set_at_path(body, path, headers[name])
 
 
 def named_as_sent(request: Request) -> AbstractContextManager[None]:
@@ -143,11 +177,11 @@ def named_as_sent(request: Request) -> AbstractContextManager[None]:
 def _plain_text_names() -> Iterator[None]:
     """Replace paths of the JSON request by names of query parameters and headers.
 
-    Raises ValidationFailed instead of ValidationFailed or LimitsExceeded.
+    Raises ValidationFailed instead of these errors and of ValidationFailed itself.
     """
     try:
         yield
-    except (ValidationFailed, LimitsExceeded) as error:
+    except (ValidationFailed, LimitsExceeded, CapTooSmall) as error:
         issues = cast(ValidationFailed, as_api_error(error)).issues
         raise ValidationFailed([issue | {"path": _plain_name(issue["path"])} for issue in issues]) from None
 

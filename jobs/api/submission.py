@@ -123,8 +123,8 @@ BODIES = {
     "text/plain": Body(shape=PlainProfile, examples={"small": EXAMPLE_PROFILE}),
 }
 FORMS = (
-    "Send JSON, or only the profile as plain text. Query parameters and the `X-Bnet-` headers apply to plain text "
-    "only; plain text requires `channel`."
+    "Send JSON, or only the profile as plain text. Query parameters are for plain text only, which requires "
+    "`channel`. The `X-Bnet-` headers are read with both."
 )
 IDEMPOTENCY = Parameter(
     name="idempotency-key",
@@ -216,7 +216,7 @@ def read_submission(request: Request) -> Submission:
     if request.query_params:
         message = "Query parameters are only allowed with a text/plain body."
         raise ValidationFailed([{"path": name, "message": message} for name in request.query_params])
-    return from_json(body)
+    return from_json(plain_text.with_credentials(body, request.headers))
 
 
 def idempotency_key(request: Request) -> str | None:

@@ -21,8 +21,10 @@ from simservice.api.fields import (
     StrictChoiceField,
     StrictIntegerField,
     StrictListField,
+    StrictSecondsField,
     StrictSerializer,
     StrictUUIDField,
+    Worded,
     as_integer,
     validated,
 )
@@ -34,6 +36,7 @@ MAX_METADATA_VALUE = 500
 MAX_METADATA_BYTES = 12 * 1024
 # The simulator's credentials file is one line: the two parts with a colon between them.
 CREDENTIAL = r"\A[\x21-\x39\x3b-\x7e]*\Z"
+HALF_PAIR = "Required. Send the client ID and the secret together, or neither."
 MAX_EVENTS = 10
 # PostgreSQL cannot store NUL.
 STORABLE = r"^[^\u0000]*$"
@@ -51,7 +54,7 @@ CAPS = frozenset({"maxCredits", "maxRuntimeSeconds"})
         "description": f"Returned unchanged in responses. At most {MAX_METADATA_BYTES:,} bytes as JSON",
     }
 )
-class MetadataField(serializers.Field[dict[str, str], Any, Any, Any]):
+class MetadataField(Worded, serializers.Field[dict[str, str], Any, Any, Any]):
     """A map of short strings that the service stores and returns unchanged."""
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
@@ -76,7 +79,7 @@ def metadata_problem(key: str, value: Any) -> str | None:
     if len(value) > MAX_METADATA_VALUE:
         return f"Must have at most {MAX_METADATA_VALUE} characters."
     if not (is_storable(key) and is_storable(value)):
-        return "NUL characters and lone surrogates are not allowed."
+        return "Must not contain NUL or lone surrogate characters."
     return None
 
 
@@ -92,7 +95,13 @@ def credential_field(*, length: int) -> StrictCharField:
         min_length=length,
         max_length=length,
         validators=[RegexValidator(CREDENTIAL, "Must be printable ASCII without spaces and colons.")],
-        error_messages={"min_length": message, "max_length": message, "blank": message},
+        error_messages={
+            "min_length": message,
+            "max_length": message,
+            "blank": message,
+            "required": HALF_PAIR,
+            "null": HALF_PAIR,
+        },
     )
 
 
@@ -120,8 +129,9 @@ class RuntimeFields(StrictSerializer):
     """Limits and options of the run."""
 
     multiStage = StrictBooleanField(default=False)
-    maxCredits = StrictIntegerField(min_value=1, required=False)
-    maxRuntimeSeconds = StrictIntegerField(min_value=1, required=False)
+    # Its minimum depends on the plan.
+    maxCredits = StrictIntegerField(required=False)
+    maxRuntimeSeconds = StrictSecondsField(min_value=1, required=False)
     maxQueueSeconds = StrictIntegerField(min_value=1, required=False)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -147,13 +157,14 @@ class WebhookFields(StrictSerializer):
 
     events = StrictListField(
         child=StrictChoiceField(choices=["job.terminal"]),
-        min_length=1,
         max_length=MAX_EVENTS,
         required=False,
     )
 
 
-@extend_schema_field({"enum": [*REPORT_VERSIONS, *REPORT_VERSIONS.values()], "default": "2"})
+@extend_schema_field(
+    {"type": ["string", "integer"], "enum": [*REPORT_VERSIONS, *REPORT_VERSIONS.values(), None], "default": "2"}
+)
 class ReportVersionField(StrictChoiceField):
     """Version of the JSON report: a string or a number in requests, a number in the code."""
 
@@ -187,6 +198,18 @@ class SubmissionFields(StrictSerializer):
     credentials = CredentialsFields(required=False)
     webhook = WebhookFields(required=False)
     artifacts = ArtifactFields(required=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and _is_no_pair(data.get("credentials")):
+            data = {key: value for key, value in data.items() if key != "credentials"}
+        return super().to_internal_value(data)
+
+
+def _is_no_pair(credentials: Any) -> bool:
+    """Return whether the credentials of a request have neither half, so that they mean the same as none."""
+    if not isinstance(credentials, dict) or not credentials.keys() <= CredentialsFields().fields.keys():
+        return False
+    return all(value is None for value in credentials.values())
 
 
 VARIANT = variants.current()

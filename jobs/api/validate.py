@@ -5,7 +5,7 @@ from typing import Annotated, TypedDict, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import dry_run
+from jobs import dry_run, estimates
 from jobs.api import plain_text
 from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
 from jobs.api.builds import EXAMPLE_BUILD_ID
@@ -101,7 +101,7 @@ class SecondsRange(TypedDict):
 
 
 class CreditsRange(TypedDict):
-    """Credits without a priority fee."""
+    """What runs of these lengths are billed, at most the ceiling, without a priority fee."""
 
     low: Credits
     expected: Credits
@@ -127,8 +127,11 @@ class JobEstimate(TypedDict):
 class Validation(TypedDict):
     """What would happen to a submission now."""
 
-    valid: Annotated[bool, "Whether the submission would be accepted"]
-    refusal: Annotated[RefusedSubmission | None, "Null if the submission would be accepted"]
+    valid: Annotated[bool, "Whether the submission would be accepted and its job could run"]
+    refusal: Annotated[
+        RefusedSubmission | None,
+        "Null if `valid`. With `build_unavailable`, a submission is accepted, but its job fails at once",
+    ]
     refusedLines: Annotated[list[RefusedLine], "The first refused lines", Rule(maxItems=LISTED_REFUSALS)]
     refusedCount: Annotated[Count, "Number of refused options"]
     warnings: Annotated[list[ProfileWarning], Rule(maxItems=LISTED_WARNINGS)]
@@ -137,7 +140,7 @@ class Validation(TypedDict):
     actors: Annotated[Count, "Number of actors, with copies"]
     names: Annotated[list[str], "The first names of actors", Rule(maxItems=LISTED_NAMES)]
     multiStage: PlannedStages
-    build: Annotated[PlannedBuild | None, "Null if no build is available; the job would wait for one and then fail"]
+    build: Annotated[PlannedBuild | None, "Null if no build is available; the job would fail at once"]
     runtime: PlannedRuntime
     start: Annotated[ExpectedStart | None, "Null if the queue is unknown"]
     estimate: Annotated[JobEstimate | None, "Null if no past job is known, or the profile is refused"]
@@ -159,7 +162,7 @@ EXAMPLE_VALIDATION: Validation = {
     "start": {"jobsAhead": 3, "estimatedStartSeconds": 12},
     "estimate": {
         "simSeconds": {"low": 9.5, "expected": 11.9, "high": 15.0},
-        "credits": {"low": 304, "expected": 381, "high": 480},
+        "credits": {"low": 320, "expected": 384, "high": 480},
         "basis": {"jobs": 5, "ownJobs": True, "sameBuild": True},
     },
 }
@@ -197,9 +200,8 @@ class ValidateView(JobsEndpoint):
         found = dry_run.run(submission, sender=Sender(self.caller().client, self.caller().key))
         links = self.links()
         notices = [deprecation(field, links) for field in accept.deprecated_fields(submission)]
-        refusal = refused(_named_as_sent(found.refusal, request), request) if found.refusal else None
-        rate = self.caller().plan.credits_per_second
-        return Response(_validation(found, refusal=refusal, deprecations=notices, credits_per_second=rate))
+        refusal = refused(_named_as_sent(found.refusal, request), request) if found.refusal else _failure(found)
+        return Response(_validation(found, refusal=refusal, deprecations=notices))
 
 
 def _named_as_sent(error: JobsError, request: Request) -> ApiError:
@@ -211,9 +213,15 @@ def _named_as_sent(error: JobsError, request: Request) -> ApiError:
         return as_api_error(raised)
 
 
-def _validation(
-    found: DryRun, *, refusal: RefusedSubmission | None, deprecations: list[Deprecation], credits_per_second: int
-) -> Validation:
+def _failure(found: DryRun) -> RefusedSubmission | None:
+    """Return the failure of a job that would be accepted, in the form of a refusal, or None if it could run."""
+    if found.failure is None:
+        return None
+    code = str(found.failure.error_code)
+    return {"status": 422, "error": str(found.failure.reason), "code": code, "meta": {"reason": code}}
+
+
+def _validation(found: DryRun, *, refusal: RefusedSubmission | None, deprecations: list[Deprecation]) -> Validation:
     """Return the body of `POST jobs/validate` (docs/reference/contract.md#dry-run)."""
     return {
         "valid": refusal is None,
@@ -232,7 +240,7 @@ def _validation(
             "priorityFeeCredits": found.fee_credits,
         },
         "start": _start(found.start) if found.start else None,
-        "estimate": _estimate(found.estimate, credits_per_second=credits_per_second) if found.estimate else None,
+        "estimate": _estimate(found.estimate, found.price) if found.estimate and found.price else None,
     }
 
 
@@ -268,11 +276,10 @@ def _start(position: QueuePosition) -> ExpectedStart:
     return {"jobsAhead": position.ahead, "estimatedStartSeconds": position.seconds}
 
 
-def _estimate(known: Estimate, *, credits_per_second: int) -> JobEstimate:
-    price = known.credits(per_second=credits_per_second)
+def _estimate(known: Estimate, price: estimates.CreditsRange) -> JobEstimate:
     return {
         "simSeconds": _seconds(known.seconds),
-        "credits": {"low": int(price.low), "expected": int(price.expected), "high": int(price.high)},
+        "credits": {"low": price.low, "expected": price.expected, "high": price.high},
         "basis": {"jobs": known.jobs, "ownJobs": known.is_own, "sameBuild": known.on_build},
     }
 

@@ -24,7 +24,7 @@ from jobs.execution.preparation import prepare
 from jobs.execution.shard_run import BuildReplaced
 from jobs.execution.simulation import BuildBroken, RunLost
 from jobs.execution.stages import Stages
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Artifact, Job
 from jobs.queueing import claims
 from jobs.runs.input_text import CannotRun
@@ -43,11 +43,6 @@ LOST_PAUSE_SECONDS = 5.0
 # Builds that this machine lacks, so that not every job tries them
 absent_builds = Skipped[UUID](seconds=60)
 
-BUILD_UNAVAILABLE = Outcome(
-    status=Status.FAILED,
-    error_code=ErrorCode.BUILD_UNAVAILABLE,
-    reason="No build is available for the job's channel and branch.",
-)
 # The input is not at fault, and another attempt could not recover them.
 CREDENTIALS_LOST = Outcome(
     status=Status.FAILED,

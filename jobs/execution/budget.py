@@ -4,6 +4,7 @@ import logging
 import math
 import time
 
+from billing import prices
 from billing.errors import InsufficientCredits
 from jobs import lifecycle
 from jobs.models import SLICE_SECONDS, Job
@@ -35,7 +36,8 @@ class Budget:
     @property
     def seconds(self) -> int:
         """Return how many whole seconds the simulator may run in total."""
-        return min(self.held_credits // self.job.credits_per_second, self.job.ceiling_runtime_seconds)
+        held = prices.seconds_for(self.held_credits, credits_per_second=self.job.credits_per_second)
+        return min(held, self.job.ceiling_runtime_seconds)
 
     @property
     def is_complete(self) -> bool:
@@ -75,7 +77,12 @@ class Budget:
             self.held_credits += credits_more
         return extended
 
-    def charge(self, wall_ms: int) -> int:
-        """Return the credits for simulator time, at most the hold (`docs/reference/contract.md#billing`)."""
-        seconds = -(-wall_ms // 1000)
-        return min(seconds * self.job.credits_per_second, self.held_credits)
+    def charge(self, wall_ms: int, *, is_capped: bool = False) -> int:
+        """Return the credits for simulator time, at most the hold (`docs/reference/contract.md#billing`).
+
+        A run that was stopped at the cap is billed the cap, even if that is not a whole number of seconds.
+        """
+        if is_capped:
+            return self.held_credits
+        price = prices.of_time(wall_ms, credits_per_second=self.job.credits_per_second)
+        return min(price, self.held_credits)

@@ -328,9 +328,9 @@ class Stages:
     def _with_usage(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:
         """Return an outcome with the attempt's usage, credits and results so far."""
         budget = self.watcher.budget
-        # Without shards, a job stopped at its cap is billed the cap, even if that is not a whole number of seconds.
+        # Shards can leave seconds that none of them could use.
         is_capped = stopped_for == StopReason.CEILING and not self.ran_in_shards
-        charge = budget.held_credits if is_capped else budget.charge(self.wall_ms)
+        charge = budget.charge(self.wall_ms, is_capped=is_capped)
         is_partial = outcome.status != Status.COMPLETED
         if is_partial:
             self.results.drop_unreached()

@@ -20,7 +20,7 @@ from billing.errors import HoldError
 from jobs import credentials, lifecycle
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
 from jobs.lifecycle import Outcome
-from jobs.models import LOSS_REASONS, Job, JobEvent, Run
+from jobs.models import LOSS_REASONS, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
 from jobs.shards import moves
@@ -160,9 +160,27 @@ def end_overdue_waits() -> int:
     batch.
     """
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
+    return _end_all(overdue, _end_overdue)
+
+
+def end_waits_without_build() -> int:
+    """End waiting jobs on branches without any available build, so that they do not wait for a slot.
+
+    A job whose build is only missing on some machines keeps waiting. Return how many were ended.
+    """
+    builds = Build.objects.filter(withdrawn_at=None).order_by()
+    available = set(builds.values_list("git_branch", flat=True).distinct())
+    if available.issuperset(settings.GIT_BRANCHES):
+        return 0
+    hopeless = Job.objects.filter(status__in=WAITING).exclude(git_branch__in=available).order_by("priority", "id")
+    return _end_all(hopeless, lambda job: lifecycle.finish(job, lifecycle.BUILD_UNAVAILABLE))
+
+
+def _end_all(jobs: QuerySet[Job], end: Callable[[Job], MoveResult]) -> int:
+    """End jobs in batches, for up to `SWEEP_SECONDS`. Return how many were ended."""
     until, ended = time.monotonic() + settings.SWEEP_SECONDS, 0
-    while batch := _unlocked_batch(overdue):
-        ended += sum(_is_done(_end_overdue, job) for job in batch)
+    while batch := _unlocked_batch(jobs):
+        ended += sum(_is_done(end, job) for job in batch)
         if len(batch) < announcements.SWEEP_BATCH or time.monotonic() > until:
             break
     return ended

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol
 from django.db import transaction
 from django.utils import timezone
 
+from billing import prices
 from billing.models import Plan
 from jobs import counters, credentials, variants
 from jobs.builds import registry
@@ -185,7 +186,7 @@ def _refuse(job: Job, ruling: Ruling, *, plan: Plan) -> NoReturn:
         ceiling_credits=job.ceiling_credits,
         affordable_credits=affordable,
         ceiling_seconds=job.ceiling_runtime_seconds,
-        affordable_seconds=affordable // job.credits_per_second,
+        affordable_seconds=prices.seconds_for(affordable, credits_per_second=job.credits_per_second),
         fee_credits=fee if job.priority == Priority.HIGH else None,
     )
 

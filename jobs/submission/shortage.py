@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 
-from billing import ledger
+from billing import ledger, prices
 from billing.clock import database_time, month_of
 from billing.models import Account
 from jobs import variants
@@ -39,7 +39,7 @@ def find(account: Account) -> Shortage | None:
         available=balances.available,
         required=required,
         reserved=balances.reserved,
-        affordable_seconds=balances.available // plan.credits_per_second,
+        affordable_seconds=prices.seconds_for(balances.available, credits_per_second=plan.credits_per_second),
         allowance=plan.monthly_credits,
         allowance_on=month_of(database_time())[1].date(),
     )

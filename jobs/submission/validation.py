@@ -6,12 +6,14 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from billing import prices
 from billing.models import Plan
 from clients.models import ApiKey, Client
 from jobs import variants
 from jobs.builds import registry
 from jobs.enums import Priority
 from jobs.errors import (
+    CapTooSmall,
     LimitsExceeded,
     NothingToSimulate,
     PinNotAllowed,
@@ -111,7 +113,7 @@ def _require_runnable(analysis: Analysis) -> Analysis:
 def _ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
     """Return the limits of a job: those of the request, else the defaults of the variant and the plan.
 
-    Raises LimitsExceeded with all fields that exceed the plan's limits.
+    Raises LimitsExceeded with all fields that exceed the plan's limits, or CapTooSmall.
     """
     _require_within_plan(
         ("max_credits", submission.max_credits, plan.max_credits_per_job),
@@ -119,12 +121,14 @@ def _ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
         ("max_queue_seconds", submission.max_queue_seconds, plan.max_queue_seconds),
     )
     variant, rate = variants.current(), plan.credits_per_second
+    if submission.max_credits is not None and submission.max_credits < rate:
+        raise CapTooSmall(minimum=rate)
     seconds = submission.max_runtime_seconds or variant.default_runtime_for(plan)
     cap = submission.max_credits or (seconds and seconds * rate)
     ceiling = cap or plan.max_credits_per_job
     return Ceilings(
         credits=ceiling,
-        runtime_seconds=ceiling // rate,
+        runtime_seconds=prices.seconds_for(ceiling, credits_per_second=rate),
         queue_seconds=submission.max_queue_seconds or variant.default_queue_for(plan),
         capped=bool(cap),
     )

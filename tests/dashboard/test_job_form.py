@@ -88,24 +88,25 @@ def test_warnings_are_shown(member: Membership, settings: Settings) -> None:
 
 
 REJECTED = {
-    "no-profile": ({"profile": ""}, "profile", "required"),
+    "no-profile": ({"profile": ""}, "profile", "Fill in"),
     "nothing-to-simulate": ({"profile": "iterations=5"}, "profile", "nothing to simulate"),
     "a-directive": ({"profile": PROFILE + "output=/etc/x\n"}, "profile", "it writes a file"),
     "too-large": ({"profile": "#" * (2 * 1024 * 1024 + 1)}, "profile", "at most 2 MB"),
-    "no-channel": ({"channel": ""}, "channel", "required"),
-    "another-channel": ({"channel": "x"}, "channel", "not one of"),
+    "no-channel": ({"channel": ""}, "channel", "Fill in"),
+    "another-channel": ({"channel": "x"}, "channel", "listed options"),
     "over-the-limit": ({"cap": "57601"}, "cap", "at most 57,600"),
-    "nothing": ({"cap": "0"}, "cap", "greater than or equal to 1"),
+    "nothing": ({"cap": "0"}, "cap", "at least 32, the price of one second"),
+    "less-than-a-second": ({"cap": "31"}, "cap", "at least 32, the price of one second"),
     "no-number": ({"queue_seconds": "1.5"}, "queue_seconds", "whole number"),
     "over-the-wait": ({"queue_seconds": "86401"}, "queue_seconds", "at most 86,400"),
     "long-metadata": ({"metadata": "a: " + "x" * 501}, "metadata", "at most 500"),
     "many-entries": ({"metadata": "\n".join(f"{n}: x" for n in range(21))}, "metadata", "at most 20"),
-    "half-the-credentials": ({"game_id": "a" * 32}, "game_secret", "required"),
+    "half-the-credentials": ({"game_id": "a" * 32}, "game_secret", "together, or neither"),
     "odd-credentials": ({"game_id": "a b" + "x" * 29, "game_secret": "c" * 32}, "game_id", "printable"),
     "short-credentials": ({"game_id": "a" * 32, "game_secret": "c"}, "game_secret", "exactly 32 characters"),
     "no-webhook": ({"webhook": "on"}, "webhook", "no enabled webhook"),
-    "another-client": ({"client": "1"}, "client", "not one of"),
-    "nul": ({"profile": "mage=\x00"}, "profile", "Null"),
+    "another-client": ({"client": "1"}, "client", "listed options"),
+    "nul": ({"profile": "mage=\x00"}, "profile", "NUL"),
 }
 
 
@@ -180,7 +181,7 @@ def test_a_build_can_be_pinned_if_the_plan_allows_it(member: Membership) -> None
     other = make_member(make_account(allows_build_pin=True))
     submit(other, build=str(build.pk))
     assert Job.objects.get().pinned_build == build
-    assert "not one of" in errors_of(submit(other, build="0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10"))["build"]
+    assert "listed options" in errors_of(submit(other, build="0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10"))["build"]
 
 
 def test_game_credentials_are_stored_for_the_job(member: Membership) -> None:
@@ -354,7 +355,7 @@ def test_the_bytes_of_checks_are_limited() -> None:
 def test_a_check_warns_about_a_job_that_reaches_its_limit(member: Membership) -> None:
     job = make_completed_job(client=default_client(member.account))
     Job.objects.filter(pk=job.pk).update(sim_duration_ms=20_000)
-    assert "will probably reach its limit" in text_of(check(member, cap="1"))
+    assert "will probably reach its limit" in text_of(check(member, cap="32"))
 
 
 def test_a_viewer_cannot_check() -> None:

@@ -56,9 +56,14 @@ def test_a_single_job_gives_a_wide_range() -> None:
     assert (seconds.low, seconds.high) == pytest.approx((5, 20))
 
 
-def test_credits_are_rounded_up() -> None:
-    price = expected(past(seconds=1.01, fights=1_000)).credits(per_second=32)
-    assert (price.low, price.expected, price.high) == (17, 33, 65)
+def test_seconds_are_rounded_up_before_they_are_multiplied() -> None:
+    price = expected(past(seconds=1.01, fights=1_000)).credits(credits_per_second=32, ceiling=57_600)
+    assert (price.low, price.expected, price.high) == (32, 64, 96)
+
+
+def test_a_price_is_at_most_the_ceiling() -> None:
+    price = expected(past(seconds=10, fights=1_000)).credits(credits_per_second=32, ceiling=400)
+    assert (price.low, price.expected, price.high) == (160, 320, 400)
 
 
 @pytest.mark.parametrize("differing", [{"character": "Other"}, {"on_build": False}, {"is_own": False}])

@@ -8,7 +8,7 @@ import pytest
 from jobs import labels
 from jobs.enums import Status
 from jobs.execution import attempt
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Job, Run
 from jobs.runs import blame, verdict
 from jobs.simulator.process import Ended
@@ -71,7 +71,7 @@ def after(outcome: Outcome, **fields: Any) -> str | None:
 
 def test_advice_matches_an_end_before_the_simulator_ran() -> None:
     assert after(attempt.CREDENTIALS_LOST, has_credentials=True) == labels.CREDENTIALS_LOST
-    assert "build channel" in str(after(attempt.BUILD_UNAVAILABLE))
+    assert "build channel" in str(after(BUILD_UNAVAILABLE))
 
 
 def test_advice_ignores_earlier_attempts() -> None:

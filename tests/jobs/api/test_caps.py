@@ -8,10 +8,11 @@ from billing.models import Hold
 from clients.models import ApiKey
 from jobs.models import Job
 from tests.conftest import Api
+from tests.factories import PROFILE
 from tests.jobs.api.bodies import BODY, only_in
 
 
-def submit(api: Api, **runtime: int) -> Any:
+def submit(api: Api, **runtime: float) -> Any:
     return api.post("jobs", BODY | {"runtime": runtime}).json()
 
 
@@ -51,6 +52,44 @@ def test_only_one_limit_is_allowed(api: Api) -> None:
     body = submit(api, maxRuntimeSeconds=10, maxCredits=320)
     paths = [issue["path"] for issue in body["meta"]["issues"]]
     assert paths == ["runtime.maxCredits", "runtime.maxRuntimeSeconds"]
+
+
+@only_in("C")
+@pytest.mark.parametrize("credits_sent", [1, 31, 31.0, 0, -5])
+def test_a_limit_below_one_second_is_refused(api: Api, credits_sent: int) -> None:
+    body = submit(api, maxCredits=credits_sent)
+    message = "Must be at least 32, the price of one second."
+    assert (body["code"], body["meta"]["issues"]) == (
+        "validation_failed", [{"path": "runtime.maxCredits", "message": message}],
+    )  # fmt: skip
+    dry = api.post("jobs/validate", BODY | {"runtime": {"maxCredits": credits_sent}}).json()
+    assert (dry["valid"], dry["refusal"]["meta"]["issues"]) == (False, body["meta"]["issues"])
+    text = api.post_text(f"channel=latest&maxCredits={credits_sent}", PROFILE).json()
+    assert text["meta"]["issues"] == [{"path": "maxCredits", "message": message}]
+    assert not Job.objects.exists()
+
+
+@only_in("C")
+@pytest.mark.parametrize(("credits_sent", "seconds"), [(32, 1), (33, 1), (63, 1), (64, 2), (1000, 31)])
+def test_a_limit_says_what_it_buys(api: Api, credits_sent: int, seconds: int) -> None:
+    body = submit(api, maxCredits=credits_sent)
+    assert body["runtime"]["ceiling"]["maxCredits"] == reserved_credits(body) == credits_sent
+    assert body["runtime"]["ceiling"]["runtimeSeconds"] == seconds
+
+
+@only_in("C")
+def test_the_smallest_limit_depends_on_the_plan(api: Api, key: tuple[ApiKey, str]) -> None:
+    type(key[0].client.account.plan).objects.update(credits_per_second=1_500)
+    (issue,) = submit(api, maxCredits=1_499)["meta"]["issues"]
+    assert issue["message"] == "Must be at least 1,500, the price of one second."
+    assert submit(api, maxCredits=1_500)["runtime"]["ceiling"]["runtimeSeconds"] == 1
+
+
+@pytest.mark.parametrize("seconds", [1, 1.5])
+def test_a_limit_of_one_second_is_accepted(api: Api, seconds: float) -> None:
+    body = submit(api, maxRuntimeSeconds=seconds)
+    assert body["runtime"]["ceiling"]["runtimeSeconds"] == 1
+    assert reserved_credits(body) == 32
 
 
 @only_in("R")

@@ -1,5 +1,6 @@
 """`POST jobs/validate`: what would happen to a submission (docs/reference/contract.md#dry-run)."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from pytest_django import Settings
 from billing import ledger
 from billing.models import Account, Entry, Hold
 from clients.models import ApiKey
+from jobs import lifecycle
 from jobs.models import IdempotencyKey, Job, JobProfile
 from jobs.queueing import forecast
 from tests.conftest import Api
@@ -64,6 +66,29 @@ def test_an_accepted_submission_is_valid(api: Api, variant: str) -> None:
     assert found["runtime"] == submitted["runtime"]
 
 
+def test_a_dry_run_says_that_the_job_would_fail(api: Api, variant: str) -> None:
+    found = checked(api.post("jobs/validate", BODY), variant)
+    assert (found["valid"], found["build"]) == (False, None)
+    assert found["refusal"] == {
+        "status": 422,
+        "error": lifecycle.BUILD_UNAVAILABLE.reason,
+        "code": "build_unavailable",
+        "meta": {"reason": "build_unavailable"},
+    }
+    assert api.post("jobs", BODY).status_code == 200
+
+
+def test_a_refusal_comes_before_the_missing_build(api: Api, variant: str) -> None:
+    body: Any = body_with("profile.text", "iterations=5\n")
+    assert checked(api.post("jobs/validate", body), variant)["refusal"]["code"] == "input_sanitized_rejected"
+
+
+def test_a_pinned_build_is_a_build(api: Api, variant: str, account: Account) -> None:
+    type(account.plan).objects.update(allows_build_pin=True)
+    build = BuildFactory.create()
+    assert checked(api.post("jobs/validate", body_with("build.id", str(build.pk))), variant)["valid"] is True
+
+
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
 def test_a_refusal_is_the_error_of_the_submission(api: Api, variant: str, body: Any) -> None:
     found = checked(api.post("jobs/validate", body), variant)
@@ -114,8 +139,19 @@ def test_an_estimate_has_a_range_and_its_basis(api: Api, variant: str, account: 
     found = checked(api.post("jobs/validate", BODY), variant)["estimate"]
     seconds, price = found["simSeconds"], found["credits"]
     assert 0 < seconds["low"] < seconds["expected"] < seconds["high"]
-    assert 0 < price["low"] <= price["expected"] <= price["high"]
+    for name in ("low", "expected", "high"):
+        assert price[name] == 32 * math.ceil(seconds[name])
     assert found["basis"] == {"jobs": 1, "ownJobs": True, "sameBuild": False}
+
+
+@only_in("C")
+def test_an_estimate_costs_at_most_the_cap(api: Api, variant: str, account: Account) -> None:
+    end_job(account)
+    body = body_with("profile.text", PROFILE + "iterations=50000\n") | {"runtime": {"maxCredits": 33}}
+    found = checked(api.post("jobs/validate", body), variant)
+    assert found["runtime"]["ceiling"]["runtimeSeconds"] == 1
+    assert found["estimate"]["simSeconds"]["high"] > 1
+    assert found["estimate"]["credits"]["high"] == 33
 
 
 def test_warnings_are_those_of_the_submission(api: Api, variant: str) -> None:
