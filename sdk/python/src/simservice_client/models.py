@@ -173,7 +173,7 @@ class CancelRequested(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Cancelled(Model):
-    """The job had not started and is cancelled."""
+    """The job is cancelled."""
 
     success: Literal[True]
     id: str
@@ -251,7 +251,7 @@ class Credits(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class CreditsRange(Model):
-    """Credits without a priority fee."""
+    """What runs of these lengths are billed, at most the ceiling, without a priority fee."""
 
     low: int
     """Number of credits."""
@@ -1234,9 +1234,9 @@ class Validation(Model):
     """What would happen to a submission now."""
 
     valid: bool
-    """Whether the submission would be accepted."""
+    """Whether the submission would be accepted and its job could run."""
     refusal: RefusedSubmission | None
-    """Null if the submission would be accepted."""
+    """Null if `valid`. With `build_unavailable`, a submission is accepted, but its job fails at once."""
     refused_lines: list[RefusedLine] = key("refusedLines")
     """The first refused lines."""
     refused_count: int = key("refusedCount")
@@ -1251,7 +1251,7 @@ class Validation(Model):
     """The first names of actors."""
     multi_stage: PlannedStages = key("multiStage")
     build: PlannedBuild | None
-    """Null if no build is available; the job would wait for one and then fail."""
+    """Null if no build is available; the job would fail at once."""
     runtime: PlannedRuntime
     start: ExpectedStart | None
     """Null if the queue is unknown."""

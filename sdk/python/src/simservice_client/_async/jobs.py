@@ -156,7 +156,7 @@ class AsyncJobs:
         return (await self._transport.call(Profile, "GET", "jobs", job_id, "profile")).text
 
     async def cancel(self, job_id: str) -> Cancellation:
-        """Cancel a job, or ask a running one to stop. Raises JobNotCancellable if it has ended."""
+        """Cancel a job, or ask a running one to stop. Raises JobNotCancellable if it ended in another way."""
         return await self._transport.call(Cancellation, "POST", "jobs", job_id, "cancel")
 
     async def list(self, *, page_size: int = 100, **filters: Unpack[Filters]) -> AsyncIterator[ListedJob]:

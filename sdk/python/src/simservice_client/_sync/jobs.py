@@ -148,7 +148,7 @@ class Jobs:
         return (self._transport.call(Profile, "GET", "jobs", job_id, "profile")).text
 
     def cancel(self, job_id: str) -> Cancellation:
-        """Cancel a job, or ask a running one to stop. Raises JobNotCancellable if it has ended."""
+        """Cancel a job, or ask a running one to stop. Raises JobNotCancellable if it ended in another way."""
         return self._transport.call(Cancellation, "POST", "jobs", job_id, "cancel")
 
     def list(self, *, page_size: int = 100, **filters: Unpack[Filters]) -> Iterator[ListedJob]:
