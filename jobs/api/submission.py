@@ -56,7 +56,7 @@ class SubmittedRuntime(TypedDict):
 
 
 class ProfileWarning(TypedDict):
-    """What differs from the request: a correction of the profile, an unknown character, or a report without a file."""
+    """A correction of the profile, a character that the service does not know, or a report that will be missing."""
 
     kind: Literal[
         "iterations_clamped", "target_error_floored", "option_replaced", "actor_unknown", "html_report_unavailable"

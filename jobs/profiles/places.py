@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from jobs.profiles.analysis import CLASSES
+from jobs.profiles.actors import CLASSES, ITEM_SLOTS
 from jobs.profiles.grammar import profileset_name, tokens
-from jobs.profiles.policy import ITEM_SLOTS, is_profileset
+from jobs.profiles.policy import is_profileset
 
 _OPTION = re.compile(r"\bOption '([^']+)'(?: with value '([^']*)')?", re.IGNORECASE)
 _SLOT = re.compile(r"\bslot[ :=]+'?([a-z]+_?[a-z]*[0-9]?)\b", re.IGNORECASE)

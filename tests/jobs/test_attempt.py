@@ -12,7 +12,7 @@ from django.db import OperationalError
 from pytest_django import Settings
 
 from jobs import artifacts, details, lifecycle
-from jobs.execution import attempt, stages
+from jobs.execution import attempt, run_ends, stages
 from jobs.execution.lease import LeaseLost
 from jobs.execution.simulation import BuildBroken
 from jobs.models import Artifact, Build, Job, JobDetails, Run
@@ -178,7 +178,7 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
 
 
 def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> None:
-    record_end = stages.record_end
+    record_end = run_ends.record_end
 
     def woken_up(run: Run, end: Ended) -> Iterator[int]:
         lifecycle.requeue(Job.objects.get(pk=run.job_id), reason="taken")

@@ -906,11 +906,13 @@ class Profile(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileWarning(Model):
-    """What the service changed in the profile so that it can run, or a character that it does not know."""
+    """A correction of the profile, a character that the service does not know, or a report that will be missing."""
 
-    kind: Literal["iterations_clamped", "target_error_floored", "option_replaced", "actor_unknown"]
-    line: int
-    """Line of the profile, counted from 1."""
+    kind: Literal[
+        "iterations_clamped", "target_error_floored", "option_replaced", "actor_unknown", "html_report_unavailable"
+    ]
+    line: int | None
+    """Line of the profile, counted from 1; null if the warning concerns no line."""
     requested: int | float | str | None
     """The value in the profile, shortened; null if it has none."""
     applied: int | float | None
@@ -1022,6 +1024,8 @@ class Result(Model):
     summary: Summary | None
     """Null if the simulator wrote no report."""
     artifacts: list[ResultArtifact]
+    warnings: list[str] | None = None
+    """Warnings about the run, also if there is no summary. Omitted if none."""
     missing_artifacts: list[MissingArtifact] | None = key("missingArtifacts", default=None)
     """Omitted if there are none."""
     details: ResultDetails | None = None
@@ -1164,9 +1168,9 @@ class Summary(Model):
     iterations: int | None = None
     """Number of iterations. Present if the job ran in a single pass."""
     partial: Literal[True] | None = None
-    """Present if the run was stopped early."""
+    """Present if the run ended before it had simulated everything."""
     warnings: list[str] | None = None
-    """The simulator's warnings, without duplicates."""
+    """Warnings about the run, the most important ones first."""
     not_reached: NotReached | None = None
     """Present if the run was stopped before all actors and profilesets were simulated."""
 

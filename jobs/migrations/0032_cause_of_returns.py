@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     phase = "expand"
 
-    dependencies = [("jobs", "0029_job_with_error")]
+    dependencies = [("jobs", "0031_warnings")]
 
     operations = [
         migrations.AddField(
