@@ -87,8 +87,9 @@ def effective(*, iterations: str, target_error: str, scale_factors: bool, bounds
         count = DEFAULT_ITERATIONS
         if error <= 0:
             error = SCALE_FACTORS_TARGET_ERROR if scale_factors else DEFAULT_TARGET_ERROR
-    # Zero or less disables the target. A value that is not a number (NaN) would never be reached.
-    within = 0.0 if error <= 0 else max(error, bounds.target_error)
+    # Zero or less disables the target. A value that is not a number (NaN) would never be reached: as the second
+    # argument, it loses every comparison.
+    within = 0.0 if error <= 0 else max(bounds.target_error, error)
     return Numbers(iterations=min(count, bounds.iterations), target_error=within)
 
 
