@@ -146,6 +146,7 @@ class TestWarnings:
         renamed = "A has duplicate name, renaming to A1"
         bad_hash = "Player 'A' has an invalid talent tree hash"
         others = [f"w{chr(code)}" for code in range(0x4E00, 0x4E00 + 300)]
+        assert distinct([HOTFIX]) == []
         found = listed([], distinct([*others, renamed, bad_hash, HOTFIX, UNKNOWN]))
         assert found[:4] == [UNKNOWN, bad_hash, renamed, others[0]]
 
