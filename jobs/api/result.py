@@ -44,9 +44,7 @@ class Result(TypedDict):
     summary: Annotated[Summary | None, "Null if the simulator wrote no report"]
     artifacts: list[ResultArtifact]
     warnings: NotRequired[
-        Annotated[
-            list[str], Rule(maxItems=20), "Warnings about the run, also if there is no summary. Omitted if none"
-        ]
+        Annotated[list[str], Rule(maxItems=20), "Warnings about a run without a summary. Omitted if there are none"]
     ]
     missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Omitted if there are none"]]
     details: NotRequired[
@@ -128,8 +126,8 @@ def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: Li
         {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in stored
     ]
     result: Result = {"summary": job.summary, "artifacts": listed}
-    if job.listed_warnings:
-        result["warnings"] = list(job.listed_warnings)
+    if job.warnings:
+        result["warnings"] = job.warnings
     if job.missing_artifacts:
         result["missingArtifacts"] = [_missing_artifact(**missing) for missing in job.missing_artifacts]
     return {**job_object(job, links), "result": result}

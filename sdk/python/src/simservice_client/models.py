@@ -1025,7 +1025,7 @@ class Result(Model):
     """Null if the simulator wrote no report."""
     artifacts: list[ResultArtifact]
     warnings: list[str] | None = None
-    """Warnings about the run, also if there is no summary. Omitted if none."""
+    """Warnings about a run without a summary. Omitted if there are none."""
     missing_artifacts: list[MissingArtifact] | None = key("missingArtifacts", default=None)
     """Omitted if there are none."""
     details: ResultDetails | None = None

@@ -38,6 +38,7 @@ def responses(variant: str) -> dict[str, Schema]:
     job = job_fields(variant)
     result = an_object(
         {"summary": SUMMARY, "artifacts": many(artifact(id=ID))},
+        warnings=many(TEXT, 20) | {"minItems": 1},
         missingArtifacts=many(MISSING_ARTIFACT) | {"minItems": 1},
         details=DETAILS,
     )
