@@ -19,9 +19,7 @@ def render(outcome: Outcome) -> str:
 def _ranking(outcome: Outcome) -> str:
     raid = outcome.baseline.raid_dps.mean
     ranked = sorted(outcome.baseline.actors, key=lambda actor: -actor.dps.mean)
-    rows = [
-        f"{actor.dps.mean:7.0f}  {percent(actor.dps.mean, raid):.1f}%  {actor.actor.name}" for actor in ranked
-    ]
+    rows = [f"{actor.dps.mean:7.0f}  {percent(actor.dps.mean, raid):.1f}%  {actor.actor.name}" for actor in ranked]
     return "\n".join(["DPS Ranking:", f"{raid:7.0f} 100.0%  Raid", *rows])
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from django.conf import settings
 
-from webhooks import addresses
+from webhooks import addresses, advice
 from webhooks.connection_pool import Connection, ConnectionPool, Peer, can_be_kept
 from webhooks.models import Delivery
 
@@ -29,6 +29,7 @@ MAX_BODY_BYTES = 64 * 1024
 # Of a whole response, including headers and 1xx responses.
 MAX_RESPONSE_BYTES = 2 * MAX_BODY_BYTES
 FINAL_STATUS = 200
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # All addresses of a name are checked, but only this many are tried.
 MAX_ADDRESSES = 4
 
@@ -43,6 +44,7 @@ class Response:
     address: str = ""
     status: int | None = None
     retry_after: str = ""
+    location: str = ""
     body: bytes = b""
     problem: str = ""
     detail: str = ""
@@ -85,6 +87,9 @@ def post(
     except TimeoutError:
         response.problem = Problem.TIMEOUT
         response.detail = f"The response was not complete within {exchange.deadline.seconds:g} seconds."
+    if not response.problem and response.status in REDIRECTS:
+        if target := advice.redirect_target(url, response.location):
+            response.detail = f"Redirects to {target}"
     response.duration_ms = round((time.monotonic() - started) * 1000)
     return response
 
@@ -123,9 +128,7 @@ def _described_errors() -> Iterator[None]:
     except TimeoutError:
         raise
     except ssl.SSLError as error:
-        # The label of the problem already says that TLS failed.
-        reason = _reason_of(error)
-        raise RequestFailed(Problem.TLS, f"{reason[:1].upper()}{reason[1:]}.") from None
+        raise RequestFailed(Problem.TLS, _tls_detail(error)) from None
     except OSError as error:
         raise RequestFailed(Problem.CONNECTION, f"The connection broke: {_reason_of(error)}.") from None
     except HTTPException as error:
@@ -288,6 +291,7 @@ def read_response(connection: ssl.SSLSocket, exchange: _Exchange) -> bool:
         raise RequestFailed(Problem.PROTOCOL, f"The response's status, {reader.status}, is not final.")
     response.status = reader.status
     response.retry_after = reader.getheader("Retry-After", "")
+    response.location = reader.getheader("Location", "")
     try:
         response.body = reader.read(MAX_BODY_BYTES)
     except TimeoutError:
@@ -342,6 +346,15 @@ class _Buffer(io.BufferedReader):
         if not self.closed:
             self.raw.complete(self)
         super().close()
+
+
+def _tls_detail(error: ssl.SSLError) -> str:
+    """Return a TLS error as sentences. The label of the problem already says that TLS failed."""
+    reason = _reason_of(error)
+    reason = f"{reason[:1].upper()}{reason[1:]}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return advice.on_certificate(error.verify_code, reason)
+    return f"{reason}."
 
 
 def _reason_of(error: OSError) -> str:

@@ -9,7 +9,8 @@ from django.db.models.functions import Now
 
 from clients.models import Membership
 from simservice.web import mail
-from webhooks.models import Endpoint, Event
+from webhooks import advice, labels
+from webhooks.models import Delivery, Endpoint, Event
 from webhooks.retries import DISABLED_AFTER
 
 BATCH = 1_000
@@ -22,7 +23,7 @@ it failed for {days} days:
 
     {url}
 
-Waiting events were marked as failed. When the receiver works again, enable the webhook in the
+{last}Waiting events were marked as failed. When the receiver works again, enable the webhook in the
 dashboard, copy the new signing secret to the receiver, and resend the failed events.
 """
 
@@ -77,8 +78,33 @@ def notify_owners_of(endpoint: Endpoint) -> bool:
     owners = get_user_model().objects.filter(
         memberships__account=account, memberships__role=Membership.Role.OWNER, is_active=True
     )
-    text = TEXT.format(client=endpoint.client.name, account=account, days=DISABLED_AFTER.days, url=endpoint.url)
+    last = last_failure(endpoint)
+    text = TEXT.format(
+        client=endpoint.client.name,
+        account=account,
+        days=DISABLED_AFTER.days,
+        url=endpoint.url,
+        last=f"{last}\n\n" if last else "",
+    )
     recipients = [user.email for user in owners if user.email]
     mail.send_text(SUBJECT.format(account=account), text, to=recipients)
     Endpoint.objects.filter(pk=endpoint.pk, disabled_at=endpoint.disabled_at).update(tell_owners_at=None)
     return True
+
+
+def last_failure(endpoint: Endpoint) -> str:
+    """Return the last failed attempt of an endpoint in a few sentences, or an empty string if there is none."""
+    failed = Delivery.objects.filter(
+        event__client=endpoint.client_id, outcome__in=[Delivery.Outcome.FAILED, Delivery.Outcome.REJECTED]
+    )
+    last = failed.defer("excerpt").order_by("-pk").first()
+    if last is None:
+        return ""
+    what = labels.problem(last) or f"The response had status {last.status}"
+    sentences = [f"{what}.", last.detail, advice.on_delivery(last)]
+    return "The last attempt: " + " ".join(filter(None, (_ended(each) for each in sentences)))
+
+
+def _ended(text: str) -> str:
+    """Return a text with a full stop, unless it is empty."""
+    return text if text.endswith((".", "…")) or not text else f"{text}."

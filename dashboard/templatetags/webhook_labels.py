@@ -2,7 +2,7 @@
 
 from django import template
 
-from webhooks import labels
+from webhooks import advice, labels
 
 register = template.Library()
 for label in (
@@ -14,3 +14,4 @@ for label in (
     labels.problem,
 ):
     register.filter(label.__name__, label)
+register.filter("advice", advice.on_delivery)

@@ -200,6 +200,7 @@ def test_an_event_shows_its_attempts_and_is_resent_once(client: Client, http: Ht
     page = http.get(path)
     for text in (
         "410 after 1,234 ms",
+        "gone for good",
         "93.184.215.14:443",
         "&lt;b&gt;gone",
         "Failed",
@@ -214,6 +215,14 @@ def test_an_event_shows_its_attempts_and_is_resent_once(client: Client, http: Ht
     assert "was resent only once" in text_of(http.post(path, form, follow=True))
     event.refresh_from_db()
     assert event.state == "failed"
+
+
+def test_a_redirect_shows_its_target_and_advice(client: Client, http: HttpClient) -> None:
+    event = make_failed_event(client)
+    Delivery.objects.update(status=301, detail="Redirects to https://example.com/<new>")
+    page = http.get(f"/dashboard/{client.account}/events/{event.name}").content.decode()
+    assert "<bdi>Redirects to https://example.com/&lt;new&gt;</bdi>" in page
+    assert "Configure the final URL; redirects are not followed." in page
 
 
 def test_all_failed_events_of_a_period_are_resent(client: Client, http: HttpClient) -> None:

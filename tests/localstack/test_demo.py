@@ -117,7 +117,10 @@ def test_the_commands_that_are_shown_can_be_run(
 def test_every_request_carries_the_key(show: Callable[[], bool], service: Service) -> None:
     show()
     assert {authorization for _, _, authorization in service.requests} == {"Bearer sk_key"}
-    assert [request[:2] for request in service.requests[:2]] == [("GET", "/v1/sim/builds"), ("POST", "/v1/sim/jobs")]
+    assert [request[:2] for request in service.requests[:2]] == [
+        ("GET", "/v1/sim/builds"),
+        ("POST", "/v1/sim/jobs"),
+    ]
 
 
 def test_no_job_is_submitted_to_a_real_build(

@@ -90,7 +90,10 @@ def test_options_of_the_real_simulator_raise_no_warning(run: Run, option: str) -
 @pytest.mark.parametrize("character", ["\ufeff", "\u00a0", "\u200b"])
 def test_an_invisible_character_is_part_of_a_name(run: Run, character: str) -> None:
     result = run(f"{MAGE}\n{character}level=60\nrace=gnome")
-    assert (result.status, result.err) == (0, f"Warning: Unknown option '{character}level' with value '60', ignoring\n")
+    assert (result.status, result.err) == (
+        0,
+        f"Warning: Unknown option '{character}level' with value '60', ignoring\n",
+    )
     player = result.report["sim"]["players"][0]
     assert (player["level"], player["race"]) == (80, "gnome")
 

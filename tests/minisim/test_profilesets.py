@@ -23,7 +23,8 @@ def test_profilesets_change_a_single_character(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["enemy=E", "tank_dummy=Dummy", "enemy=E\nenemy=F", "enemy=E\nlevel=83\npet=cat,Tom", "enemy=E\ncopy=F"]
+    "before",
+    ["enemy=E", "tank_dummy=Dummy", "enemy=E\nenemy=F", "enemy=E\nlevel=83\npet=cat,Tom", "enemy=E\ncopy=F"],
 )
 def test_profilesets_change_the_first_actor_of_any_kind(run: Run, before: str) -> None:
     result = run(f"{before}\n{MAGE}\n{SETS}")

@@ -99,15 +99,21 @@ def test_the_certificate_must_match_the_host_name(receiver: Receiver, settings: 
         patch.setattr(http_client, "look_up", lambda *_, **__: ["127.0.0.1"])
         response = post(f"https://localhost.localdomain:{receiver.port}/200")
     assert (response.problem, receiver.received) == ("tls", [])
-    assert response.detail == "Hostname mismatch, certificate is not valid for 'localhost.localdomain'."
+    assert response.detail == (
+        "Hostname mismatch, certificate is not valid for 'localhost.localdomain'. "
+        "Install a certificate that includes the host name of the webhook's URL."
+    )
 
 
-def test_a_tls_error_has_one_full_stop(receiver: Receiver, settings: Settings) -> None:
+def test_a_wrong_ip_address_is_explained(receiver: Receiver, settings: Settings) -> None:
     settings.WEBHOOK_ALLOWED_ADDRESSES = [f"127.0.0.2:{receiver.port}"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(http_client, "look_up", lambda *_, **__: ["127.0.0.1"])
         response = post(f"https://127.0.0.2:{receiver.port}/200")
-    assert response.detail == "IP address mismatch, certificate is not valid for '127.0.0.2'."
+    assert response.detail == (
+        "IP address mismatch, certificate is not valid for '127.0.0.2'. "
+        "Install a certificate that includes the IP address, or use a host name in the webhook's URL."
+    )
 
 
 def test_the_certificate_must_be_trusted(receiver: Receiver, settings: Settings) -> None:
