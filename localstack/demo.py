@@ -36,8 +36,8 @@ def show(stack: Stack) -> bool:
         version = api.latest_version()
         if not version.startswith(BUILT_IN):
             print_output(
-                f"The newest build is SimulationCraft {version}. No demo job was submitted, because the demo's profile "
-                "works only with the built-in simulator."
+                f"The newest build is SimulationCraft {version}. No demo job was submitted, because the demo's "
+                "profile works only with the built-in simulator."
             )
             print_output("\n".join(["", *_access_lines(stack)]))
             return True

@@ -114,7 +114,7 @@ class Actor:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the action lists contain nothing that does damage. Without lists, there are default actions."""
+        """Return whether there are action lists and none of them contains anything that does damage."""
         lists = [text for name, text in self.action_lists.items() if text and name != "actions.precombat"]
         attacks = any("auto_attack" in text.split("/") for text in lists)
         return bool(lists) and not attacks and not self.actions()

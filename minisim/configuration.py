@@ -54,7 +54,7 @@ class Configuration:
         return players[index]
 
     def rename_duplicates(self) -> None:
-        """Give players with the name of another one a new name, with a warning; of several, the last one keeps it."""
+        """Rename players with the same name, with a warning; the last one keeps the name."""
         players, number = [actor for actor in self.actors if actor.is_player], 0
         counts = Counter(player.name for player in players)
         for player in players:
@@ -85,7 +85,7 @@ class Configuration:
         return variant
 
     def main_actor(self) -> Actor:
-        """Return the actor that profilesets change, which can be an enemy. Raises SimulatorError for an invalid index."""
+        """Return the actor that profilesets change, which can be an enemy. Raises SimulatorError."""
         index = self.settings.profileset_main_actor_index
         if not 0 <= index < len(self.actors):
             raise SimulatorError(

@@ -49,9 +49,10 @@ METRICS = {
 }
 IGNORED = names_in(
     """
-    average_gauss average_range channel_lag cleanup_threads debug debug_each decorated_tooltips default_aura_delay
-    default_region default_server default_skill default_world_lag enemy_death_pct gcd_lag healing hosted_html
-    item_db_source log max_aoe_enemies maximize_reporting optimal_raid optimize_expressions party process_priority
+    average_gauss average_range channel_lag cleanup_threads debug debug_each decorated_tooltips
+    default_aura_delay default_region
+    default_server default_skill default_world_lag enemy_death_pct gcd_lag healing hosted_html item_db_source log
+    max_aoe_enemies maximize_reporting optimal_raid optimize_expressions party process_priority
     profileset_init_threads
     profileset_multiactor_base_name profileset_output_data profileset_work_threads
     proxy ptr queue_lag raid_events raid_events+ reforge_plot_output_file report_details report_pets_separately

@@ -43,7 +43,8 @@ def _abilities(result: ActorResult) -> list[str]:
     totals, fights = result.abilities, result.dps.count
     whole = float(totals.damage.sum())
     return [
-        f"    {name:<30} Count={count / fights:6.1f}  Damage={damage / fights:14.0f} |{percent(damage, whole):5.2f}%"
+        f"    {name:<30} Count={count / fights:6.1f}  Damage={damage / fights:14.0f} "
+        f"|{percent(damage, whole):5.2f}%"
         for name, count, damage in zip(totals.names, totals.counts, totals.damage, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""What responses and certificates of receivers mean, and what their owners can do (`docs/reference/webhooks.md`)."""
+"""Meanings of responses and certificates of receivers, with what to do (`docs/reference/webhooks.md`)."""
 
 from urllib.parse import urljoin
 
@@ -28,6 +28,9 @@ BY_CERTIFICATE = {
     62: "Install a certificate that includes the host name of the webhook's URL.",
     64: "Install a certificate that includes the IP address, or use a host name in the webhook's URL.",
 }
+MISMATCHES = (62, 64)
+"""Of these, OpenSSL's reason contains the name or address."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_TARGET = 200
 
 
@@ -38,12 +41,21 @@ def on_status(status: int | None) -> str:
     return BY_STATUS.get(status) or (REDIRECT if 300 <= status < 400 else "")
 
 
-def on_certificate(code: int, reason: str) -> str:
-    """Return what is wrong with a certificate and what to do. `reason` is OpenSSL's, without a full stop."""
-    advice = BY_CERTIFICATE.get(code, "")
-    if code in (62, 64) or not advice:
-        return f"{reason}. {advice}".strip()
-    return advice
+def on_tls(code: int | None, reason: str) -> str:
+    """Return what is wrong with TLS and what to do, by the verification code of a certificate, if that is the problem.
+
+    `reason` is OpenSSL's, without a full stop.
+    """
+    advice = BY_CERTIFICATE.get(code, "") if code is not None else ""
+    if advice and code not in MISMATCHES:
+        return advice
+    return f"{reason[:1].upper()}{reason[1:]}. {advice}".strip()
+
+
+def redirect_detail(status: int | None, url: str, location: str) -> str:
+    """Return where a response redirects to as a sentence without a full stop, or an empty string."""
+    target = redirect_target(url, location) if status in REDIRECTS else ""
+    return f"Redirects to {target}" if target else ""
 
 
 def redirect_target(url: str, location: str) -> str:
@@ -59,5 +71,5 @@ def redirect_target(url: str, location: str) -> str:
 
 
 def on_delivery(delivery: Delivery) -> str:
-    """Return the advice on an attempt's response; empty without one, because the detail of a problem contains it."""
+    """Return the advice on an attempt's response; empty after a problem, whose detail contains it."""
     return "" if delivery.problem else on_status(delivery.status)

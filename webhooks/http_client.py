@@ -29,7 +29,6 @@ MAX_BODY_BYTES = 64 * 1024
 # Of a whole response, including headers and 1xx responses.
 MAX_RESPONSE_BYTES = 2 * MAX_BODY_BYTES
 FINAL_STATUS = 200
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # All addresses of a name are checked, but only this many are tried.
 MAX_ADDRESSES = 4
 
@@ -87,9 +86,8 @@ def post(
     except TimeoutError:
         response.problem = Problem.TIMEOUT
         response.detail = f"The response was not complete within {exchange.deadline.seconds:g} seconds."
-    if not response.problem and response.status in REDIRECTS:
-        if target := advice.redirect_target(url, response.location):
-            response.detail = f"Redirects to {target}"
+    if not response.problem:
+        response.detail = advice.redirect_detail(response.status, url, response.location)
     response.duration_ms = round((time.monotonic() - started) * 1000)
     return response
 
@@ -128,7 +126,8 @@ def _described_errors() -> Iterator[None]:
     except TimeoutError:
         raise
     except ssl.SSLError as error:
-        raise RequestFailed(Problem.TLS, _tls_detail(error)) from None
+        code = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else None
+        raise RequestFailed(Problem.TLS, advice.on_tls(code, _reason_of(error))) from None
     except OSError as error:
         raise RequestFailed(Problem.CONNECTION, f"The connection broke: {_reason_of(error)}.") from None
     except HTTPException as error:
@@ -346,15 +345,6 @@ class _Buffer(io.BufferedReader):
         if not self.closed:
             self.raw.complete(self)
         super().close()
-
-
-def _tls_detail(error: ssl.SSLError) -> str:
-    """Return a TLS error as sentences. The label of the problem already says that TLS failed."""
-    reason = _reason_of(error)
-    reason = f"{reason[:1].upper()}{reason[1:]}"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return advice.on_certificate(error.verify_code, reason)
-    return f"{reason}."
 
 
 def _reason_of(error: OSError) -> str:

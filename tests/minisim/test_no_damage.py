@@ -1,4 +1,4 @@
-"""Actors that do no damage: the report has no figures of them, and nothing ends the run before its last iteration."""
+"""Actors that do no damage: the report has no figures of them, and no target error ends the run."""
 
 import pytest
 

@@ -80,7 +80,7 @@ def make_chain(folder: Path, *, sends: str) -> Authority:
     ],
 )
 def test_certificate_errors_are_told_apart(
-    sends: str, trusted: bool, words: str, tmp_path: Path, settings: Settings
+    sends: str, *, trusted: bool, words: str, tmp_path: Path, settings: Settings
 ) -> None:
     authority = make_chain(tmp_path, sends=sends)
     with trusting(authority, settings, ca_file=None if trusted else "") as receiver:
@@ -100,7 +100,7 @@ def test_an_expired_certificate_is_explained(tmp_path: Path, settings: Settings)
 
 
 def test_another_certificate_error_keeps_its_reason() -> None:
-    assert advice.on_certificate(23, "Certificate revoked") == "Certificate revoked."
+    assert advice.on_tls(23, "certificate revoked") == "Certificate revoked."
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
