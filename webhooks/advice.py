@@ -42,7 +42,7 @@ def on_status(status: int | None) -> str:
 
 
 def on_tls(code: int | None, reason: str) -> str:
-    """Return what is wrong with TLS and what to do, by the verification code of a certificate, if that is the problem.
+    """Return what is wrong with TLS and what to do, by the verification code if a certificate is the problem.
 
     `reason` is OpenSSL's, without a full stop.
     """

@@ -20,7 +20,7 @@ from localstack import cli
 from localstack.folder import DataFolder
 from localstack.stack import CHECKOUT
 from tests.localstack.conftest import eventually, processes_in
-from tests.stack import prepare
+from tests.stack import Stack, prepare
 
 pytestmark = pytest.mark.timeout(240)
 MARKER = "LOCALSTACK_TEST"
@@ -141,3 +141,24 @@ def test_two_stacks_run_at_once_and_one_starts_again_after_a_kill(local: Local, 
         stack.send_signal(signal.SIGTERM)
     assert [(stack.communicate()[0], stack.returncode) for stack in stacks] == [("", 0), ("", 0)]
     assert [remaining_processes(*each) for each in zip(markers, folders, strict=True)] == [[], []]
+
+
+@pytest.mark.slow
+def test_the_demo_is_skipped_if_a_real_build_is_the_newest(local: Local, tmp_path: Path) -> None:
+    data, simulator = tmp_path / "data", tmp_path / "build" / "simc"
+    prepare(data)
+    simulator.parent.mkdir()
+    simulator.write_text("#!/bin/sh\necho 'SimulationCraft 1120-01 for World of Warcraft 11.2.0.63003 Live'\n")
+    for path, mode in ((tmp_path, 0o755), (simulator.parent, 0o755), (simulator, 0o755)):
+        path.chmod(mode)
+    first = local("--data", str(data), "--port", "0", "--no-demo")
+    stack = Stack(ready(first), process=first, data=data)
+    stack.manage("registerbuild", str(simulator), "--branch", "midnight", "--commit", "0ddba11")
+    first.terminate()
+    first.communicate()
+
+    again = local("--data", str(data), "--port", "0", "--once")
+    output, _ = again.communicate()
+    assert again.returncode == 0
+    assert "The newest build is SimulationCraft 1120-01. No demo job was submitted" in output
+    assert "failed" not in output
