@@ -16,16 +16,12 @@ _COUNTS_ONE_ACTOR = "single_actor_batch"
 def asked_of(
     stage: Stage, analysis: Analysis, *, text: str, culled: Collection[str], replicated: bool, threads: int
 ) -> Asked:
-    """Return what a stage is asked to do. `text` is the profile with its included files.
-
-    The simulator's default numbers differ between versions, so they are not compared.
-    """
+    """Return what a stage is asked to do. `text` is the profile with its included files."""
     numbers = numbers_of(stage, analysis, replicated=replicated)
-    is_certain = stage.target_error is not None or _has_iterations(analysis, None)
     return Asked(
         profilesets=len(analysis.profilesets) - len(culled) if analysis.reports_all else 0,
         actors=0 if _HIDES_ACTORS in text else len(set(analysis.names)),
-        iterations=numbers.iterations if is_certain and _COUNTS_ONE_ACTOR not in text else 0,
+        iterations=0 if _COUNTS_ONE_ACTOR in text else numbers.iterations,
         limit=min(numbers.iterations, analysis.bounds.iterations),
         target_error=numbers.target_error,
         own_iterations={
@@ -37,10 +33,6 @@ def asked_of(
         is_deterministic="deterministic" in text,
         profilesets_may_end_early=analysis.cancels_profilesets,
     )
-
-
-def _has_iterations(analysis: Analysis, profileset: str | None) -> bool:
-    return _iterations(analysis, profileset) > 0
 
 
 def _iterations(analysis: Analysis, profileset: str | None) -> int:

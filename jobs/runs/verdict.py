@@ -17,6 +17,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.runs import blame
 from jobs.runs.blame import Cause
+from jobs.simulator import locales
 from jobs.simulator.private_directory import megabytes
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.shortfall import Asked, shortfall
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 JOB_STOPS = (StopReason.CEILING, StopReason.OVERTIME, StopReason.CREDITS, StopReason.CANCELLED)
 # Why an HTML report is missing although all fights were done; the page then has its own advice.
 UNFINISHED_HTML = "all fights were done, but the simulator did not finish it"
-LACKS_LOCALE = "the simulator crashed because this machine lacks the locale that the build needs, en_US.UTF-8"
 
 
 class Messages(Protocol):
@@ -153,7 +153,7 @@ def html_problem(ended: "Ended", messages: Messages) -> str | None:
         is_about_html = "html" in (error_message or "").lower()
         return f"the simulator reported: {error_message}".rstrip(".") if is_about_html else None
     if "locale" in (error_message or ""):
-        return LACKS_LOCALE
+        return f"the simulator crashed because its machine lacks the locale {locales.NAME}"
     end = f"crashed ({_end_of(ended)})" if _has_crashed(ended, error_message) else f"exited with {_end_of(ended)}"
     return f"the simulator {end} while it wrote it" + (f": {error_message.rstrip('.')}" if error_message else "")
 

@@ -1,12 +1,14 @@
 """The simulator's error messages and warnings (`docs/reference/simulator-command-line.md#messages`).
 
 Messages quote profiles, so they are untrusted. Each returned message is one line of printable characters, cut to a
-maximum length, with absolute paths reduced to file names and invisible characters named as `U+…`.
+maximum length, with absolute paths reduced to file names and invisible characters written as `<U+…>`.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+
+from jobs.characters import code_of, visible
 
 # The warnings that a result lists.
 MAX_WARNINGS = 20
@@ -46,10 +48,6 @@ _IMPORTANT = (
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # The folders of an absolute path; a list of ids such as 1/2/3 does not match.
 _FOLDERS = re.compile(r"(?:(?<=[\s'\"(])|^)(?:/[^/\s'\"]+)*/(?=[^/\s'\"])")
-# Printable characters for Python that have no width or no ink.
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
-    chr(code) for code in range(0xFE00, 0xFE10)
-}
 
 
 def failure_message(stderr: Iterable[str], stdout: Iterable[str] = ()) -> str | None:
@@ -170,15 +168,12 @@ def _without_grade(line: str) -> str:
 
 
 def _sanitized(message: str) -> str:
-    """Return a message that is safe to show."""
+    """Return a message that is safe to show: visible characters, and no control characters or lone surrogates."""
     kept = _FOLDERS.sub("", message[: 2 * _MESSAGE_LENGTH])
-    return "".join(_visible(kept)).strip()[:_MESSAGE_LENGTH]
+    return "".join(map(_shown, kept)).strip()[:_MESSAGE_LENGTH]
 
 
-def _visible(text: str) -> Iterator[str]:
-    """Yield the characters of a text, with the numbers of invisible ones, and without control characters."""
-    for character in text:
-        if character == " " or (character.isprintable() and character not in _BLANK):
-            yield character
-        elif unicodedata.category(character) not in ("Cc", "Cs"):
-            yield f"U+{ord(character):04X}"
+def _shown(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cs"):
+        return ""
+    return visible(character) if character.isprintable() else f"<{code_of(character)}>"

@@ -19,7 +19,7 @@ class Asked:
     iterations: int = 0
     """The maximum if there is a target error."""
     limit: int = 0
-    """The same, or the default of a profile that names no iterations."""
+    """The same, but never 0."""
     target_error: float = 0.0
     """In percent of the mean."""
     own_iterations: Mapping[str, int] = field(default_factory=dict)

@@ -87,14 +87,12 @@ class TestFailureMessage:
         assert message_of(stderr) is None
 
     def test_control_characters_are_removed(self) -> None:
-        assert message_of("Error: a\x1b\x00\u202e\ud800b\tc") == "aU+202Ebc"
+        assert message_of("Error: a\x1b\x00\u202e\ud800b\tc") == "a<U+202E>bc"
 
-    @pytest.mark.parametrize(
-        "invisible", ["\ufeff", "\u00a0", "\u200b", "\u3164", "\u2028", "\ufe0f", "\U000e0041"]
-    )
+    @pytest.mark.parametrize("invisible", ["\ufeff", "\u00a0", "\u200b", "\u3164", "\u2028", "\U000e0041"])
     def test_invisible_characters_are_named(self, invisible: str) -> None:
         message = f"Unknown option '{invisible}warrior'"
-        assert message_of(f"Error: {message}") == message.replace(invisible, f"U+{ord(invisible):04X}")
+        assert message_of(f"Error: {message}") == message.replace(invisible, f"<U+{ord(invisible):04X}>")
 
     def test_long_messages_are_cut(self) -> None:
         assert len(message_of("Error: " + "x" * 9999) or "") == 500
