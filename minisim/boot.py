@@ -6,6 +6,7 @@ before it finds anything in it.
 
 import importlib.util
 import runpy
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -35,5 +36,7 @@ class CheckoutFinder:
 
 
 if __name__ == "__main__":
+    # A stop while the modules load ends the program without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.meta_path.insert(0, CheckoutFinder)
     runpy.run_module("minisim", run_name="__main__", alter_sys=True)
