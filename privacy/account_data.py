@@ -25,7 +25,7 @@ JOB_FIELDS = (
     "status_reason simulator_exit_code sim_duration_ms credits_consumed slots_used summary warnings "
     "missing_artifacts cleared_at"
 ).split()
-JOB_EVENT_FIELDS = "at from_status to_status attempt reason".split()
+JOB_EVENT_FIELDS = "at from_status to_status attempt reason cause".split()
 ARTIFACT_FIELDS = "id attempt stage kind mime_type bytes sha256 created_at token".split()
 KEY_FIELDS = "client__name name last4 created_by__email created_at expires_at revoked_at last_used_at".split()
 ENDPOINT_FIELDS = "client__name url created_at disabled_at disabled_for failing_since".split()

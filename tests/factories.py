@@ -53,7 +53,7 @@ OPEN_ACCOUNT = f"""
         INSERT INTO clients_client (account_id, name, is_default, created_at)
         SELECT id, 'default', true, %(now)s FROM account
     ), {FUND}
-    SELECT id, name, plan_id, created_at, suspended_at FROM account
+    SELECT id, name, plan_id, created_at, suspended_at, shares_inputs FROM account
 """  # noqa: S608 - FUND is a constant
 RECORD_JOB = f"""
     WITH account AS (
