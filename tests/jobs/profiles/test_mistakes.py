@@ -148,6 +148,12 @@ def test_each_line_has_its_own_reason() -> None:
     assert analysed(text).refused == 5
 
 
+def test_a_mistake_is_the_only_refusal_of_its_line() -> None:
+    analysis = analysed("html=x threads=2 oops json=y\nhtml=x\n")
+    assert [refusal.line for refusal in analysis.refusals] == [1, 2]
+    assert analysis.refused == 2
+
+
 @pytest.mark.parametrize(
     ("text", "runs"),
     [
