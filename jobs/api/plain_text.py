@@ -38,10 +38,10 @@ def _as_number(text: str) -> float | str:
 
     Accepts any number that fits into a URL: the account's limit rejects what is too large.
     """
-    match = re.fullmatch(r"(-?[0-9]{1,4000})(\.[0-9]+)?", text)
+    match = re.fullmatch(r"(-?[0-9]{1,4000})(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?", text)
     if match is None:
         return text
-    return float(text) if (match[2] or "").strip(".0") else int(match[1])
+    return float(text) if match[3] or (match[2] or "").strip(".0") else int(match[1])
 
 
 def _as_list(text: str) -> list[str]:

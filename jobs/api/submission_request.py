@@ -94,14 +94,9 @@ def credential_field(*, length: int) -> StrictCharField:
     return StrictCharField(
         min_length=length,
         max_length=length,
+        required=False,
         validators=[RegexValidator(CREDENTIAL, "Must be printable ASCII without spaces and colons.")],
-        error_messages={
-            "min_length": message,
-            "max_length": message,
-            "blank": message,
-            "required": HALF_PAIR,
-            "null": HALF_PAIR,
-        },
+        error_messages={"min_length": message, "max_length": message, "blank": message},
     )
 
 
@@ -151,6 +146,11 @@ class CredentialsFields(StrictSerializer):
     bnetClientId = credential_field(length=settings.GAME_CLIENT_ID_LENGTH)
     bnetClientSecret = credential_field(length=settings.GAME_CLIENT_SECRET_LENGTH)
 
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if missing := attrs and self.fields.keys() - attrs.keys():
+            raise serializers.ValidationError(dict.fromkeys(missing, HALF_PAIR))
+        return attrs
+
 
 class WebhookFields(StrictSerializer):
     """The events to send to the webhook of the API key's client."""
@@ -198,18 +198,6 @@ class SubmissionFields(StrictSerializer):
     credentials = CredentialsFields(required=False)
     webhook = WebhookFields(required=False)
     artifacts = ArtifactFields(required=False)
-
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, dict) and _is_no_pair(data.get("credentials")):
-            data = {key: value for key, value in data.items() if key != "credentials"}
-        return super().to_internal_value(data)
-
-
-def _is_no_pair(credentials: Any) -> bool:
-    """Return whether the credentials of a request have neither half, so that they mean the same as none."""
-    if not isinstance(credentials, dict) or not credentials.keys() <= CredentialsFields().fields.keys():
-        return False
-    return all(value is None for value in credentials.values())
 
 
 VARIANT = variants.current()
@@ -272,4 +260,4 @@ def normalized(fields: Mapping[str, Any]) -> Submission:
 def _credentials(fields: Mapping[str, Any]) -> GameCredentials | None:
     """Return the game credentials in validated fields, or None."""
     pair = fields.get("credentials")
-    return pair and GameCredentials(client_id=pair["bnetClientId"], client_secret=pair["bnetClientSecret"])
+    return GameCredentials(client_id=pair["bnetClientId"], client_secret=pair["bnetClientSecret"]) if pair else None

@@ -77,8 +77,8 @@ def _cause(lines: Iterable[str]) -> str | None:
 
 
 def _reason_of(cancelled: str) -> str:
-    """Return the line of a cancellation without a cause, if it says more than "Canceled"."""
-    return cancelled if " " in cancelled else "The simulator cancelled the run without giving a reason."
+    """Return the line of a cancellation without a cause, if it says when."""
+    return cancelled if _NUMBER.search(cancelled) else "The simulator cancelled the run without giving a reason."
 
 
 def _is_marked(line: str) -> bool:

@@ -28,7 +28,7 @@ REFUSALS = {
     "rate_limit_exceeded",
 }
 # Messages about limits that the document does not contain.
-LIMITS = ("your plan's limit", "bytes as JSON", "Only one of the two limits")
+LIMITS = ("your plan's limit", "bytes as JSON", "Only one of the two limits", "together, or neither")
 PROFILES = (
     'mage="One"\nlevel=80\niterations=5\n',
     'mage="Two"\nlevel=80\niterations=5\nprofileset."a"+=head=,id=1,ilevel=600\n',

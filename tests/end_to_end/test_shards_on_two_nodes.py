@@ -34,6 +34,7 @@ PROFILE = 'mage="A"\nlevel=80\niterations=1500\ndeterministic=1\n' + "".join(
     f'profileset."{name}"+=head=,id=1,ilevel={600 + number}\n' for number, name in enumerate(NAMES)
 )
 SLOTS = 4
+VCPUS = 2
 # Short, because a lost node is noticed only when its leases expire: no worker restarts in its folder.
 LEASES = {"LEASE_SECONDS": "4", "HEARTBEAT_SECONDS": "1"}
 CONTROL = ["-m", "simservice.worker", "control", "--queues", "control", "--beat"]
@@ -72,7 +73,8 @@ def one_pass(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The report of one simulator process that runs the whole profile."""
     folder = tmp_path_factory.mktemp("pass")
     (folder / command.PROFILE_NAME).write_text(PROFILE)
-    arguments = command.arguments(threads=1, json_version=2, html=False)
+    # With `deterministic`, the iterations of a profileset depend on the threads.
+    arguments = command.arguments(threads=VCPUS, json_version=2, html=False)
     subprocess.run([MINISIM, *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return json.loads((folder / command.REPORT_NAME).read_text())
 
@@ -93,7 +95,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def nodes(minisim: Build, bucket: Path, tmp_path: Path) -> Iterator[Nodes]:
     """Two nodes, and the processes of a third machine: the web server and the control worker."""
-    _, secret = make_key(make_account(max_parallel_slots=SLOTS))
+    _, secret = make_key(make_account(max_parallel_slots=SLOTS, vcpu_per_job=VCPUS))
     with ExitStack() as opened:
         web = opened.enter_context(web_server(tmp_path / "web.log"))
         log = opened.enter_context((tmp_path / "workers.log").open("wb"))

@@ -191,6 +191,8 @@ def download(character):
 def read(options):
     for option in options:
         name, separator, value = option.strip().partition("=")
+        if option.startswith("#"):
+            continue
         if option and not separator:
             read(open(option).read().splitlines())
         elif name == "armory":

@@ -54,5 +54,5 @@ def test_handwritten_choices_are_those_of_the_api() -> None:
     fields = DOCUMENT["components"]["schemas"]
     assert set(get_args(ArtifactKind)) == set(fields["ResultArtifact"]["properties"]["kind"]["enum"])
     assert set(get_args(Channel)) == set(fields["BuildFields"]["properties"]["channel"]["enum"])
-    assert set(get_args(Priority)) == set(fields["SubmissionFields"]["properties"]["priority"]["enum"])
+    assert {*get_args(Priority), None} == set(fields["SubmissionFields"]["properties"]["priority"]["enum"])
     assert set(fields["TerminalPayload"]["properties"]["status"]["enum"]) == TERMINAL

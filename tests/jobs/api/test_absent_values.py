@@ -71,7 +71,9 @@ def test_neither_half_of_the_credentials_is_no_pair(api: Api, credentials: Any) 
     assert not Job.objects.get().has_credentials
 
 
-@pytest.mark.parametrize("credentials", [{"bnetClientId": "x"}, {"bnetClientId": "x", "bnetClientSecret": None}])
+@pytest.mark.parametrize(
+    "credentials", [{"bnetClientId": "x" * 32}, {"bnetClientId": "x" * 32, "bnetClientSecret": None}]
+)
 def test_half_a_pair_names_the_other_half(api: Api, credentials: Any) -> None:
     response = api.post("jobs", BODY | {"credentials": credentials})
     assert paths_of(response) == ["credentials.bnetClientSecret"]

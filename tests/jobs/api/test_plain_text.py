@@ -74,7 +74,7 @@ def test_the_utf8_charset_is_accepted(api: Api, charset: str) -> None:
         ("channel=latest&multiStage=1", "multiStage"),
         ("channel=latest&artifactsHtml=", "artifactsHtml"),
         ("channel=latest&maxQueueSeconds=ten", "maxQueueSeconds"),
-        ("channel=latest&maxQueueSeconds=1e3", "maxQueueSeconds"),
+        ("channel=latest&maxQueueSeconds=1e-3", "maxQueueSeconds"),
         ("channel=latest&maxQueueSeconds=60.5", "maxQueueSeconds"),
         ("channel=latest&maxQueueSeconds=0", "maxQueueSeconds"),
         ("channel=latest&maxQueueSeconds=99999999999999999999999", "maxQueueSeconds"),

@@ -152,7 +152,7 @@ def test_an_unreadable_document_counts_as_none() -> None:
 def test_the_number_of_queries_is_constant(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     jobs = [add_details(make_result(), abilities=[ability("Bolt", 1)]) for _ in range(4)]
     for job in jobs:
-        _ = job.build
+        _ = job.build, job.account
     for count in (1, 4):
         with django_assert_num_queries(2):
             compare(*jobs[:count])

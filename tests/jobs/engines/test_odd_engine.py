@@ -57,8 +57,7 @@ class TestBlame:
         assert end_of(job) == ("failed", code)
         assert str(job.status_reason).startswith(reason)
         assert advice in advice_on(job)
-        # Every one of them ran.
-        assert job.credits_consumed
+        assert job.started_at is not None
 
     @pytest.mark.parametrize(
         ("statement", "code"),
