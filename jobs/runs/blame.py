@@ -105,8 +105,8 @@ _TABLE: tuple[tuple[Cause, tuple[str, ...]], ...] = (
     ),
 )
 _MESSAGES = tuple((re.compile("|".join(parts), re.IGNORECASE), cause) for cause, parts in _TABLE)
-# Addresses contain names of characters.
-_ADDRESS = re.compile(r"https?://[^\s'\"]+", re.IGNORECASE)
+# Addresses contain names of characters, and quotes contain what the profile says.
+_QUOTED = re.compile(r"https?://[^\s'\"]+|'[^']*'", re.IGNORECASE)
 ERROR_CODES: Mapping[Cause, ErrorCode] = {
     Cause.NOTHING: ErrorCode.INPUT_INVALID,
     Cause.TEXT: ErrorCode.SIMULATION_ERROR,
@@ -115,7 +115,7 @@ ERROR_CODES: Mapping[Cause, ErrorCode] = {
 
 def named_cause(text: str | None) -> Cause | None:
     """Return the cause that a message, or a reason with a message, names; None if it names none."""
-    plain = _ADDRESS.sub("", text or "")
+    plain = _QUOTED.sub("", text or "")
     return next((cause for pattern, cause in _MESSAGES if pattern.search(plain)), None)
 
 

@@ -31,6 +31,7 @@ CHARACTER = "Unable to download JSON from 'https://eu.api.example.com/profile/wo
         ("Error in child simulation (1): no spell", Cause.BUILD),
         ("locale::facet::_S_create_c_locale name not valid", Cause.BUILD),
         ("Player 'A' uses call_action_list with unknown action list nolist", None),
+        ("Option 'race' with value 'network error, no space left': unknown race", None),
         ("", None),
     ],
 )
