@@ -10,7 +10,7 @@ from jobs import labels
 from jobs.models import Artifact, Job, Run
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
-from tests.jobs.simulators import content, make_odd_engine, run
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, content, make_odd_engine, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -201,6 +201,13 @@ class TestOptionalParts:
         )
         assert advice_on(job) == labels.LEAVE_OUT_HTML
         assert labels.LEAVE_OUT_HTML in pages_of(job)[0]
+
+    def test_reports_begun_after_a_stop_say_nothing_about_fights(self, tmp_path: Path) -> None:
+        body = RUN_UNTIL_INTERRUPTED.replace(LEAVE_REPORT, "print('Generating reports...', flush=True)")
+        make_stand_in(tmp_path, body)
+        job = run(html=True, **CAP)
+        assert end_of(job) == ("timed_out", "max_credits_reached")
+        assert "fights" not in str(job.status_reason)
 
     def test_a_report_before_a_hanging_html_report_counts(self, tmp_path: Path) -> None:
         report = 'report "odd hang" 100000.5 10000; '
