@@ -18,7 +18,7 @@ CONTEXT_LINES = 2
 MAX_LINE_LENGTH = 200
 MAX_WARNINGS = 5
 UNKNOWN_TIME = "Unknown until a job has completed on this build"
-NO_BUILD = "None is available for this branch, so the job would fail at once"
+NO_BUILD = "None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def _stages(found: DryRun) -> str:
 def _about_seconds(seconds: Range) -> str:
     """Return the expected time with its range, rounded to what an estimate can know."""
     low, expected, high = (_rounded(each) for each in (seconds.low, seconds.expected, seconds.high))
-    return f"About {expected} s ({low} to {high})"
+    return f"About {expected} s" if low == expected == high else f"About {expected} s ({low} to {high})"
 
 
 def _rounded(value: float) -> str:
@@ -82,16 +82,24 @@ def _rounded(value: float) -> str:
 
 def _about_credits(price: CreditsRange) -> str:
     """Return the expected price with its range. These are whole seconds, so they are not rounded again."""
-    return f"About {price.expected:,} credits ({price.low:,} to {price.high:,})"
+    about = f"About {_credits(price.expected)}"
+    if price.low == price.expected == price.high:
+        return about
+    return f"{about} ({price.low:,} to {price.high:,})"
 
 
 def _limit(ceilings: Ceilings) -> str:
     """Return the limit in credits, and the simulator seconds that it buys."""
-    return f"{ceilings.credits:,} credits, which buy {ceilings.runtime_seconds:,} s of simulation"
+    buys = "buys" if ceilings.credits == 1 else "buy"
+    return f"{_credits(ceilings.credits)}, which {buys} {ceilings.runtime_seconds:,} s of simulation"
+
+
+def _credits(count: int) -> str:
+    return f"{count:,} credit{'' if count == 1 else 's'}"
 
 
 def _fee(found: DryRun) -> str:
-    return f", plus a fee of {found.fee_credits:,} credits" if found.fee_credits else ""
+    return f", plus a fee of {_credits(found.fee_credits)}" if found.fee_credits else ""
 
 
 def _start(ahead: int, seconds: int | None) -> str:
