@@ -51,6 +51,8 @@ def _share_context(job: Job, links: LinkBuilder, result: results.Result | None) 
         "description": _description(job, result),
         "kept_until": retention.kept_until(job),
         "address": links.of(job)["share"],
+        "hides_inputs": not job.account.shares_inputs,
+        "reason": labels.public_reason(job),
         "queue": queue_position(job) if job.is_waiting else "",
         "waiting": job.is_waiting,
         "progress": progress_of(job),

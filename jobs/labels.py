@@ -121,6 +121,10 @@ ARTIFACTS = {
     Artifact.Kind.STDERR_LOG: "Error log",
 }
 
+# Job error codes whose reasons can quote the profile
+QUOTING = (ErrorCode.SIMULATION_ERROR, ErrorCode.EXECUTION_FAILED, ErrorCode.INPUT_INVALID)
+HIDDEN_REASON = "The reason can quote the profile, which is not shown."
+
 
 def time_left(seconds: int | None) -> str:
     """Return an estimate of the remaining time, such as "about 3 minutes left"; empty if unknown."""
@@ -146,6 +150,13 @@ def status_of(job: Job) -> str:
     if job.cancel_requested_at is not None and not job.is_terminal:
         return "Stopping"
     return STATUSES[job.public_status]
+
+
+def public_reason(job: Job) -> str:
+    """Return why a job ended, for its share link: nothing that quotes a profile that its account hides."""
+    if not job.status_reason or job.account.shares_inputs or job.error_code not in QUOTING:
+        return job.status_reason or ""
+    return HIDDEN_REASON
 
 
 def advice(job: Job, runs: Sequence[Run]) -> str | None:

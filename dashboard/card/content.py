@@ -166,12 +166,12 @@ def _spread(actor: Entry, known: Actor | None) -> Spread | None:
 
 
 def _notes(job: Job, summary: Mapping[str, Any]) -> list[str]:
-    """Return short facts: the number of variants or actors, an early stop, the build."""
+    """Return short facts: the number of variants or actors, an early end, the build."""
     actor = summary.get("mainActor") or {}
     variants, actors = actor.get("profilesets", {}).get("count", 0), summary.get("actors", {}).get("count", 0)
     notes = [f"{variants:,} variant{'s' if variants != 1 else ''}"] if variants else []
     notes += [f"{actors:,} actors"] if actors > 1 and not variants else []
-    notes += ["Stopped early"] if summary.get("partial") else []
+    notes += ["Ended early"] if summary.get("partial") else []
     return notes + ([f"Build {job.build.simc_version}"] if job.build else [])
 
 
@@ -179,7 +179,7 @@ def _reason(job: Job) -> str:
     """Return why there is no result."""
     if not job.is_terminal:
         return "There is no result yet."
-    return job.status_reason or "This job has no results."
+    return labels.public_reason(job) or "This job has no results."
 
 
 def _specialization(known: Actor | None) -> str:

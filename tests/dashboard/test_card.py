@@ -119,7 +119,7 @@ def test_the_summary_of_a_failed_job_is_not_shown() -> None:
 
 @pytest.mark.django_db
 def test_an_early_stop_is_noted() -> None:
-    assert "Stopped early" in card_of(make_stopped_job("timed_out", "max_credits_reached"), None).notes
+    assert "Ended early" in card_of(make_stopped_job("timed_out", "max_credits_reached"), None).notes
 
 
 @pytest.mark.parametrize(

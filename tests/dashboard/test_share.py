@@ -80,8 +80,25 @@ def test_a_timed_out_job_shows_partial_results() -> None:
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=results
     )
     assert lifecycle.finish(job, outcome)
-    for text in ("Timed out", "The cap of 1 credits.", "The run was stopped early", "+5.00 %"):
+    for text in ("Timed out", "The cap of 1 credits.", "The run ended early", "+5.00 %"):
         assert text in share_html(job)
+
+
+def test_a_running_job_shows_no_warnings() -> None:
+    job = make_running_job()
+    Job.objects.filter(pk=job.pk).update(warnings=["A warning of an earlier try."])
+    assert "A warning of an earlier try." not in share_html(job)
+
+
+def test_partial_results_of_a_failed_job_have_no_percentage() -> None:
+    job = make_running_job()
+    results = summary("a") | {"partial": True}
+    failed = Outcome(
+        status=Status.FAILED, error_code="execution_failed", reason="It ended.", percent=99.0, summary=results
+    )
+    assert lifecycle.finish(job, failed)
+    text = share_html(job)
+    assert ("It ended." in text, "Failed at" in text) == (True, False)
 
 
 def test_a_completed_job_shows_an_escaped_ranking() -> None:

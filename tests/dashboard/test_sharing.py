@@ -7,10 +7,14 @@ from django.test import Client as Browser
 
 from clients.accounts import default_client
 from clients.models import AuditEvent, Membership
+from jobs import lifecycle
+from jobs.enums import Status
+from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.job_pages import share_html
-from tests.factories import make_key, make_member
+from tests.dashboard.summaries import summary
+from tests.factories import make_key, make_member, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,6 +64,22 @@ def test_an_owner_can_hide_profile_and_logs(job: Job, owner: Membership) -> None
     assert "profile.simc" not in comparison.content.decode()
 
 
+@pytest.mark.parametrize("code", ["simulation_error", "execution_failed", "input_invalid"])
+def test_hidden_profiles_are_not_quoted(code: str, owner: Membership) -> None:
+    job = make_running_job(client=default_client(owner.account))
+    results = summary("a") | {"warnings": ["Quoted warning."]}
+    failed = Outcome(status=Status.FAILED, error_code=code, reason="Quoted reason.", summary=results)
+    assert lifecycle.finish(job, failed)
+    page = share_html(job)
+    assert ("Quoted reason." in page, "Quoted warning." in page) == (True, True)
+    change(owner)
+    page = share_html(job)
+    assert "Quoted" not in page
+    assert "The reason can quote the profile, which is not shown." in page
+    member_page = browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}").content.decode()
+    assert ("Quoted reason." in member_page, "Quoted warning." in member_page) == (True, True)
+
+
 def test_members_still_see_hidden_files(job: Job, owner: Membership) -> None:
     change(owner)
     secret = make_key(owner.account)[1]
@@ -94,4 +114,6 @@ def test_pages_say_what_a_share_link_shows(path: str, job: Job, owner: Membershi
     browser, address = browser_of(owner), f"/dashboard/{owner.account}/{path.format(job=job.pk)}"
     assert "can see its result and files, including the profile and the logs." in text_of(browser.get(address))
     change(owner)
-    assert "can see its result and files, but neither the profile nor the logs." in text_of(browser.get(address))
+    assert "can see its result and files, but not the files of the profile and the logs." in text_of(
+        browser.get(address)
+    )
