@@ -62,7 +62,7 @@ DESCRIPTIONS = {
     Action.ACCOUNT_DELETION_REQUESTED: "Requested the deletion of the account",
     Action.ACCOUNT_DELETION_UNDONE: "Undid the deletion of the account",
     Action.ACCOUNT_GRACE_PERIOD_ENDED: "Ended the grace period of the account's deletion",
-    Action.ACCOUNT_SHARING_CHANGED: "Set profiles and logs on share links to {new}",
+    Action.ACCOUNT_SHARING_CHANGED: "Changed profiles and logs on share links to {new}",
     Action.CREDITS_GRANTED: "Granted {credits} credits: {reason}",
     Action.CREDITS_CORRECTED: "Corrected credits by {credits}: {reason}",
     Action.JOB_CANCELLED: "Cancelled job {target}",

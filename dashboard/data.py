@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 LISTED = 20
 CHUNK_BYTES = 64 * 1024
 PENDING = "An export is being built. When it is ready, it is listed here."
-SHOWN = "Share links now show the profile and the logs of each job."
-HIDDEN = "Share links no longer show the profile and the logs of each job."
+SHOWN = "Share links now show profiles and logs."
+HIDDEN = "Share links no longer show profiles and logs."
 REQUESTED = "Export requested. When it is ready, it is listed here."
 
 

@@ -90,8 +90,7 @@ def _about_credits(price: CreditsRange) -> str:
 
 def _limit(ceilings: Ceilings) -> str:
     """Return the limit in credits, and the simulator seconds that it buys."""
-    buys = "buys" if ceilings.credits == 1 else "buy"
-    return f"{_credits(ceilings.credits)}, which {buys} {ceilings.runtime_seconds:,} s of simulation"
+    return f"{_credits(ceilings.credits)}, enough for {ceilings.runtime_seconds:,} s of simulation"
 
 
 def _credits(count: int) -> str:

@@ -43,7 +43,8 @@ ADVICE: dict[str, str] = {
         'mage="Name".'
     ),
     ErrorCode.BUILD_UNAVAILABLE: (
-        "Another build channel does not help. Choose another branch, or run the job again once it has a build."
+        "Changing the build channel does not help. Choose another branch, or run the job again once this one has a "
+        "build."
     ),
     ErrorCode.EXECUTION_INTERRUPTED: "Run the job again. The profile did not cause this error.",
     ErrorCode.INTERNAL: "Run the job again. If it fails again, send its ID to the operator of this service.",

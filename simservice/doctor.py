@@ -228,12 +228,12 @@ def _check_snapshots() -> Iterator[Finding]:
         )
     except ResponseError:
         # Managed services refuse CONFIG.
-        yield ok("whether Redis writes snapshots is unknown, because it refuses CONFIG GET")
+        yield ok("Redis refuses CONFIG GET, so it is unknown whether it writes snapshots")
         return
     if writes:
         yield warning(
-            "Redis writes its data to its disk, and with it the encrypted game credentials of unfinished jobs.",
-            'Set `save ""` and `appendonly no`: nothing in Redis must survive a restart.',
+            "Redis writes its data to disk, including the encrypted game credentials of unfinished jobs.",
+            'Set `save ""` and `appendonly no`. The service needs no data in Redis after a restart.',
         )
 
 

@@ -14,10 +14,10 @@ FIELDS: dict[type[forms.Field] | type[models.Field], dict[str, str]] = {  # type
     forms.ModelChoiceField: {"invalid_choice": CHOOSE},
     forms.ModelMultipleChoiceField: {"invalid_choice": CHOOSE, "invalid_list": CHOOSE, "invalid_pk_value": CHOOSE},
     forms.FileField: {
-        "invalid": "Choose a file again; the browser did not send it.",
-        "missing": "Choose a file again; the browser did not send it.",
+        "invalid": "The browser did not send the file. Choose it again.",
+        "missing": "The browser did not send the file. Choose it again.",
         "empty": "The file is empty. Choose another file.",
-        "max_length": "The file's name has %(length)d characters. Rename it to at most %(max)d.",
+        "max_length": "The file name has %(length)d characters. Shorten it to at most %(max)d.",
     },
     models.Field: {
         "null": FILL_IN,
@@ -29,8 +29,8 @@ FIELDS: dict[type[forms.Field] | type[models.Field], dict[str, str]] = {  # type
 VALIDATORS: dict[type[validators.BaseValidator] | type[validators.ProhibitNullCharactersValidator], str] = {
     validators.MaxValueValidator: "Enter a number of at most %(limit_value)s.",
     validators.MinValueValidator: "Enter a number of at least %(limit_value)s.",
-    validators.MaxLengthValidator: "Enter at most %(limit_value)d characters; these are %(show_value)d.",
-    validators.MinLengthValidator: "Enter at least %(limit_value)d characters; these are %(show_value)d.",
+    validators.MaxLengthValidator: "Enter at most %(limit_value)d characters. You entered %(show_value)d.",
+    validators.MinLengthValidator: "Enter at least %(limit_value)d characters. You entered %(show_value)d.",
     validators.ProhibitNullCharactersValidator: "Remove the NUL characters.",
 }
 

@@ -6,23 +6,23 @@ from webhooks.models import Delivery
 
 REDIRECT = "Configure the final URL; redirects are not followed."
 BY_STATUS = {
-    304: "The receiver answered as if the request were for a cached page. Let it respond with a 2xx status.",
-    401: "The receiver requires a login. Let it accept requests without one, and verify their signature instead.",
-    403: "A firewall or bot protection probably refused the request. Allow POST requests to this URL there.",
+    304: "The receiver responded as if the request were for a cached page. It must respond with a 2xx status.",
+    401: "The receiver requires a login. Accept requests without one, and verify their signature instead.",
+    403: "A firewall or bot protection probably refused the request. Let it allow POST requests to this URL.",
     404: "The receiver has nothing at this URL. Check the path.",
     405: "The receiver does not accept POST requests at this URL. Check the path, and allow POST.",
-    410: "The receiver says that this URL is gone for good. Configure its new URL, or disable the webhook.",
+    410: "The receiver says that this URL is gone for good. Configure the new URL, or disable the webhook.",
 }
 # By the verification codes of OpenSSL (`X509_V_ERR_…`)
 INCOMPLETE_CHAIN = (
-    "The receiver sends an incomplete certificate chain, or its authority is not public. "
+    "The receiver sends an incomplete certificate chain, or the certificate authority is not public. "
     "Install the intermediate certificate on the receiver."
 )
 BY_CERTIFICATE = {
     9: "The certificate is not valid yet. Check the clock of the machine that issued it.",
     10: "The certificate has expired. Renew it, and restart the receiver.",
-    18: "The certificate is self-signed. Install one of a public authority.",
-    19: "The certificate's authority is not public. Install a certificate of a public authority.",
+    18: "The certificate is self-signed. Install one from a public authority.",
+    19: "The certificate authority is not public. Install a certificate from a public one.",
     20: INCOMPLETE_CHAIN,
     21: INCOMPLETE_CHAIN,
     62: "Install a certificate that includes the host name of the webhook's URL.",

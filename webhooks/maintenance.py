@@ -102,7 +102,7 @@ def last_failure(endpoint: Endpoint) -> str:
         return ""
     what = labels.problem(last) or f"The response had status {last.status}"
     sentences = [f"{what}.", last.detail, advice.on_delivery(last)]
-    return "The last attempt: " + " ".join(filter(None, (_ended(each) for each in sentences)))
+    return "Last attempt: " + " ".join(filter(None, (_ended(each) for each in sentences)))
 
 
 def _ended(text: str) -> str:

@@ -68,7 +68,7 @@ HEADERS = {
     "X-Bnet-Client-Id": "credentials.bnetClientId",
     "X-Bnet-Client-Secret": "credentials.bnetClientSecret",
 }
-TWICE = "Send the game credentials in the body or in the headers, but not in both."
+TWICE = "Send the game credentials in the body or in the headers, not both."
 # The names of JSON fields in plain-text requests, for errors.
 NAMES = (
     {path: name for name, (path, _, _) in PARAMETERS.items()}
@@ -101,7 +101,7 @@ def credential_headers() -> list[Parameter]:
             name=name,
             location="header",
             shape=_field_at(path),
-            description=f"Same as `{path}` in JSON, in which one of the two is allowed.",
+            description=f"Same as `{path}` in JSON. A JSON request can use either, but not both.",
             example="0123456789abcdef0123456789abcdef",
         )
         for name, path in HEADERS.items()

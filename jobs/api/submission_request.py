@@ -95,7 +95,9 @@ def credential_field(*, length: int) -> StrictCharField:
         min_length=length,
         max_length=length,
         required=False,
-        validators=[RegexValidator(CREDENTIAL, "Must be printable ASCII without spaces and colons.")],
+        validators=[
+            RegexValidator(CREDENTIAL, "Must contain only printable ASCII characters, without spaces or colons.")
+        ],
         error_messages={"min_length": message, "max_length": message, "blank": message},
     )
 

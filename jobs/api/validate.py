@@ -101,7 +101,7 @@ class SecondsRange(TypedDict):
 
 
 class CreditsRange(TypedDict):
-    """What runs of these lengths are billed, at most the ceiling, without a priority fee."""
+    """The price of runs of these lengths, at most the ceiling, without a priority fee."""
 
     low: Credits
     expected: Credits

@@ -17,7 +17,7 @@ from jobs.profiles.bundle import Bundle, UnusableFile
 from jobs.profiles.includes import BadInclude, flatten
 from jobs.runs import runner
 from jobs.runs.directories import private_directory
-from jobs.runs.verdict import exit_code
+from jobs.runs.verdict import end_of
 from jobs.simulator import command, locales
 from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import Ended, NotExecutable, SimulatorNotStarted
@@ -31,9 +31,9 @@ MAX_BUNDLED = 2
 SMALL_PROFILE = 'mage="Check"\nrace=gnome\nspec=frost\n'
 REASON_CHARACTERS = 500
 LOCALE = re.compile(r"\blocale\b", re.IGNORECASE)
-LACKS_LOCALE = f"It crashes because this machine lacks the locale {locales.NAME}, which the build needs for them."
-LOCALE_ADVICE = f"Install {locales.NAME}, or glibc's C.UTF-8 below {locales.SYSTEM}, then run `checkbuilds`."
-OTHER_ADVICE = "Jobs on this build complete without their HTML report. After a repair, run `checkbuilds`."
+LACKS_LOCALE = f"It crashes because the locale {locales.NAME}, which it needs for them, is not installed."
+LOCALE_ADVICE = f"Install {locales.NAME}, or glibc's C.UTF-8 in {locales.SYSTEM}, then run `checkbuilds`."
+OTHER_ADVICE = "Jobs on this build complete without an HTML report. After you repair the build, run `checkbuilds`."
 
 
 def check(build: Build) -> str | None:
@@ -69,7 +69,7 @@ def record_all() -> dict[Build, str]:
         try:
             failure = record(build)
         except NotChecked as error:
-            logger.warning("no HTML report was tried with the build %s: %s", build, error)
+            logger.warning("an HTML report could not be tried with the build %s: %s", build, error)
         else:
             failures |= {build: failure} if failure else {}
     return failures
@@ -116,13 +116,13 @@ def _failure(build: Build, profile: str, *, html: bool) -> str | None:
 def _reason(ended: Ended | None, directory: PrivateDirectory, reports: list[str]) -> str | None:
     """Return why a run did not write all reports, or None if it did."""
     if ended is None:
-        return f"It did not finish one within {SECONDS} s."
+        return f"It did not finish the report within {SECONDS} s."
     if ended.exit_status == 0:
         is_complete = all(_has_content(directory.cwd / name) for name in reports)
-        return None if is_complete else "It exits with status 0, but writes none."
+        return None if is_complete else "It exits with status 0 but writes no report."
     if any(LOCALE.search(directory.log(stream).read_text(errors="replace")) for stream in ("stderr", "stdout")):
         return LACKS_LOCALE
-    return f"It ends with {exit_code(ended)} while it writes one."
+    return f"It ends with {end_of(ended)} while writing the report."
 
 
 def _has_content(path: Path) -> bool:

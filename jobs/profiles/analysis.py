@@ -377,7 +377,10 @@ def _actor_warnings(analysis: Analysis) -> Iterator[dict[str, Any]]:
     if not analysis.actors and not analysis.included_actors:
         if unknown := analysis.unknown_actor:
             written = visible(f"{unknown.name}={unknown.value[:SHOWN_CHARACTERS]}")
-            text = f"{written} is not a class that the service knows. The job fails if the build does not know it."
+            text = (
+                f"{written} does not start with a class that the service knows. Check its spelling. The job fails "
+                "if the build does not know the class either."
+            )
             yield _warning("actor_unknown", unknown.line, text)
         elif include := analysis.unknown_include:
             text = "The profile does not define a character. The job fails if no included file defines one."
@@ -386,9 +389,9 @@ def _actor_warnings(analysis: Analysis) -> Iterator[dict[str, Any]]:
         problem = (
             f"{visible(wrong.option)} comes before the character, so profilesets would change it instead"
             if wrong.requested is None
-            else f"{visible(wrong.option)} is not a character, so profilesets would not change one"
+            else f"{visible(wrong.option)} does not select a character"
         )
-        text = f"{problem}. The job uses {MAIN_ACTOR_INDEX}={wrong.index}."
+        text = f"{problem}. The job uses {MAIN_ACTOR_INDEX}={wrong.index} instead."
         yield _warning("option_replaced", wrong.line, text, wrong.requested, wrong.index)
 
 
@@ -396,7 +399,7 @@ def _warning_of(cause: Clamp | Removal) -> dict[str, Any]:
     """Return the warning about a number beyond the limits, or about a removed option."""
     if isinstance(cause, Clamp):
         return _warning(cause.kind, cause.line, cause.message, cause.requested, cause.applied)
-    text = f"{cause.name}= was removed, because reports must not load pictures from other sites."
+    text = f"{cause.name}= was removed, because reports must not load images from other sites."
     return _warning("option_replaced", cause.line, text, cause.value[:SHOWN_CHARACTERS])
 
 

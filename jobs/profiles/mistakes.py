@@ -1,7 +1,7 @@
-"""The mistakes that make a line of a profile unreadable for the simulator, in the words of their authors.
+"""The mistakes that make a line of a profile unreadable for the simulator, and how to correct them.
 
-The simulator takes every word without `=` for the name of a file, and every text before `=` for the name of an
-option. Neither would tell a person what to change.
+The simulator treats every word without `=` as a file name, and every text before `=` as an option name, so its own
+messages would not say what to change.
 """
 
 import re
@@ -13,31 +13,31 @@ from jobs.profiles.grammar import BOM
 SHOWN_CHARACTERS = 40
 # Longer lines are read only in part, to limit the work.
 READ_CHARACTERS = 1_000
-# Real profiles have only such names of options. The names of action lists are free.
+# Real profiles use only such option names. Action lists can have any name.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\+*", re.ASCII)
 _ACTION_LIST = re.compile(r"actions\.[^\s=]+")
-# An option that follows a blank which is none for the simulator, such as a no-break space
+# An option after a character that looks like a space but does not separate options, such as a no-break space
 _FALSE_BLANKS = r"[\x85\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff]"
 _FALSE_BLANK = re.compile(_FALSE_BLANKS)
 _AFTER_FALSE_BLANK = re.compile(f"({_FALSE_BLANKS})[a-z_0-9.]+\\+?=")
 
-NOT_A_NAME = "the text before = is not the name of an option"
+NOT_A_NAME = "the text before = is not an option name; write each option as name=value on its own line"
 LOST_LINE_BREAKS = (
-    "a name or a value cannot contain another option. The text seems to have lost its line breaks: put each option "
+    "a name or value cannot contain another option. The text seems to have lost its line breaks: put each option "
     "on its own line. With curl, use --data-binary instead of -d"
 )
 ESCAPED_LINE_BREAKS = r"the text contains \n instead of line breaks; send real line breaks"
-BLANKS = "remove the blanks around ="
-NO_CHARACTER_NAME = "a character needs a name, such as mage=Name"
-COMMENT = "a comment begins with # at the start of its line"
+BLANKS = "remove the spaces around ="
+NO_CHARACTER_NAME = "the character has no name; write it after =, as in mage=Name"
+COMMENT = "comments must begin with # at the start of a line"
 TRAILING_COMMENT = f"{COMMENT}; delete the text before #, or move the comment to its own line"
-LINK = "this is a link; paste the text of the profile that it leads to"
-PATH = "this is the path of a file on your computer; paste the text of the file"
-HTML = "this is HTML; paste the plain text of the profile"
-JSON = "this is JSON; paste the plain text of the profile, with options written as name=value"
+LINK = "this is a link; paste the text of the linked profile instead"
+PATH = "this is a path on your computer; paste the contents of the file instead"
+HTML = "this is HTML; paste the profile as plain text"
+JSON = "this is JSON; paste the profile as plain text, with options written as name=value"
 MARKDOWN = "this is Markdown; paste only the text of the profile"
-ENCODED = "the text is URL-encoded; send it as it is"
-DASHES = "remove the dashes before the option; options are written as name=value"
+ENCODED = "the text is URL-encoded; send it without encoding"
+DASHES = "remove the dashes before the option; write options as name=value"
 CURLY_QUOTES = 'replace the curly quotes with straight ones (")'
 COLON = "write = instead of : between an option and its value, as in name=value"
 DOWNLOAD = "write armory=region,server,name or guild=name,region=…,server=…"
@@ -67,16 +67,18 @@ def is_option_name(name: str) -> bool:
 
 
 def problem_of_name(name: str) -> str:
-    """Return why a text is not the name of an option."""
+    """Return why a text is not an option name."""
     strange = first_invisible(name)
     if strange:
-        return f"the name of an option contains the invisible character {code_of(strange)}; delete it"
+        return f"the option name contains the invisible character {code_of(strange)}; delete it"
     foreign = next((character for character in name if character.isalpha() and not character.isascii()), None)
-    return f"the name of an option contains {foreign} ({code_of(foreign)}); retype it" if foreign else NOT_A_NAME
+    if foreign:
+        return f"the option name contains {foreign} ({code_of(foreign)}), which is not an ASCII letter; retype it"
+    return NOT_A_NAME
 
 
 def needs_reading(value: str) -> bool:
-    """Return whether a value may contain another option. Most do not, and this is five times as fast."""
+    """Return whether a value may contain another option: a quick check, because most values do not."""
     return "profileset." in value or not value.isascii()
 
 
@@ -90,7 +92,8 @@ def problem_of_value(value: str) -> str | None:
     false_blank = _AFTER_FALSE_BLANK.search(value)
     if not false_blank:
         return None
-    return f"{code_of(false_blank[1])} does not separate options; replace it with a space or a line break"
+    shown = code_of(false_blank[1])
+    return f"the invisible character {shown} does not separate options; replace it with a space or a line break"
 
 
 def problem_of_character(value: str) -> str | None:
@@ -118,7 +121,7 @@ def reason_of_line(line: str, word: str) -> str | None:
 
 
 def seems_without_line_breaks(text: str) -> bool:
-    """Return whether a text without a character is one long line, of which a comment may be all that is read."""
+    """Return whether a text without a character is one long line, which may be read as a single comment."""
     whole = text.removeprefix(BOM).strip()
     if "\n" in whole:
         return False
@@ -126,5 +129,5 @@ def seems_without_line_breaks(text: str) -> bool:
 
 
 def _glues(words: Iterable[str]) -> bool:
-    """Return whether a word has several equals signs, as options do that were written on several lines."""
+    """Return whether a word has several equals signs, as when several lines were joined."""
     return any(word.count("=") > 1 for word in words)

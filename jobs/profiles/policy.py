@@ -41,10 +41,10 @@ FLOODS = "it produces too much output"
 EXHAUSTS = "it can exhaust memory or make the simulation endless"
 NO_SIMULATION = "it makes the simulator do something other than simulate"
 STRICT = "it could make the service's own options fail"
-# The only reason for which an option is removed instead of refused
-PICTURE = "it makes the HTML report load a picture from another site"
+# Options with this reason are removed instead of refused.
+PICTURE = "it makes the HTML report load an image from another site"
 ELSEWHERE = (
-    "write the region and the server into the line of the character: armory=us,server,name or "
+    "put the region and the server in the line of the character: armory=us,server,name or "
     "guild=name,region=us,server=…"
 )
 
@@ -153,7 +153,7 @@ LIMITED = frozenset({"iterations", "target_error"})
 # How many harmless names are cached.
 CACHED_NAMES = 1_000
 
-NOT_BUNDLED = "only files that come with the build can be included; paste the text of any other file"
+NOT_BUNDLED = "only files that come with the build can be included; paste the contents of other files instead"
 NO_CREDENTIALS = "it requires game credentials (credentials.bnetClientId and credentials.bnetClientSecret)"
 TEMPLATED = "a template is allowed in a value, but not where it could form another directive"
 NESTED = "a profileset cannot contain another profileset"
@@ -162,7 +162,7 @@ OVERRIDES_LIMIT = "a number that contains '=' would override the service's limit
 INVALID_NAME = "the simulator would ignore it: a profileset's name must not be blank or contain '.' or '='"
 NOT_LOWERCASE = "the simulator would ignore it; write profileset. in lowercase letters"
 NOT_AN_OPTION = (
-    "the option inside a profileset must be a name, such as talents; a profileset's name cannot contain '='"
+    "the profileset's name must be followed by an option, such as talents=…; the name cannot contain '='"
 )
 
 
@@ -342,7 +342,9 @@ def _reason_of_name(name: str) -> str | None:
     if not is_option_name(name):
         return problem_of_name(name)
     intended = misspelt_class(name)
-    return f"the simulator would ignore it; a character of this class starts with {intended}=" if intended else None
+    return (
+        f"the simulator would ignore it; write {intended}= to start a character of this class" if intended else None
+    )
 
 
 def _reason_of_download(value: str) -> str | None:

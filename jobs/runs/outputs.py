@@ -167,7 +167,7 @@ class Outputs:
         output = open_output(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
         if output is not None and not os.fstat(output.fileno()).st_size:
             output.close()
-            raise UnsafeOutput("it is empty")
+            raise UnsafeOutput("the file is empty")
         return output and self.scrubber.stream(output)
 
     def _log(self, stream: str) -> BinaryIO:

@@ -147,15 +147,15 @@ def html_problem(ended: "Ended", messages: Messages) -> str | None:
     if ended.stopped_for in JOB_STOPS:
         return UNFINISHED_HTML
     if exceeded := _exceeded_limit(ended):
-        return f"the simulator {exceeded} while it wrote it"
+        return f"the simulator {exceeded} while writing it"
     error_message = messages.error_message()
     if ended.exit_status == 0:
         is_about_html = "html" in (error_message or "").lower()
         return f"the simulator reported: {error_message}".rstrip(".") if is_about_html else None
     if "locale" in (error_message or ""):
-        return f"the simulator crashed because its machine lacks the locale {locales.NAME}"
-    end = f"crashed ({_end_of(ended)})" if _has_crashed(ended, error_message) else f"exited with {_end_of(ended)}"
-    return f"the simulator {end} while it wrote it" + (f": {error_message.rstrip('.')}" if error_message else "")
+        return f"the simulator crashed because the locale {locales.NAME} is not installed"
+    end = f"crashed ({end_of(ended)})" if _has_crashed(ended, error_message) else f"exited with {end_of(ended)}"
+    return f"the simulator {end} while writing it" + (f": {error_message.rstrip('.')}" if error_message else "")
 
 
 def _failure_of(ended: "Ended", messages: Messages) -> Outcome | None:
@@ -166,7 +166,7 @@ def _failure_of(ended: "Ended", messages: Messages) -> Outcome | None:
         return None
     error_message = messages.error_message()
     if _has_crashed(ended, error_message):
-        return _crashed(f"The simulator crashed ({_end_of(ended)}).", error_message)
+        return _crashed(f"The simulator crashed ({end_of(ended)}).", error_message)
     cause = blame.cause_of(error_message, ended.exit_status)
     if error_message and cause:
         return Outcome(status=Status.FAILED, error_code=blame.ERROR_CODES[cause], reason=error_message)
@@ -214,7 +214,7 @@ def _with_error_message(reason: str, error_message: str | None) -> str:
     return f"{reason} It reported: {error_message}" if error_message else reason
 
 
-def _end_of(ended: "Ended") -> str:
+def end_of(ended: "Ended") -> str:
     """Return how a process ended, as a phrase."""
     return f"status {ended.exit_status}" if ended.exit_status is not None else exit_code(ended)
 

@@ -84,7 +84,7 @@ def _lengths(report: Report) -> str:
     found = actors[0].get("fightLength", {}) if actors else {}
     if "min" not in found or "max" not in found:
         return ""
-    return f" The simulated fights last {found['min']:.1f} to {found['max']:.1f} s."
+    return f" The simulated fights lasted {found['min']:.1f} to {found['max']:.1f} s."
 
 
 def _listed(names: Sequence[str]) -> str:

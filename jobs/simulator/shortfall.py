@@ -54,7 +54,7 @@ def shortfall(report: Report, asked: Asked) -> Shortfall | None:
 def _of_actors(report: Report, asked: Asked) -> str | None:
     if len(report.players) >= asked.actors:
         return None
-    return f"The simulator returned a result for {len(report.players):,} of {asked.actors:,} characters."
+    return f"The simulator returned results for only {len(report.players):,} of {asked.actors:,} characters."
 
 
 def _of_baseline(report: Report, asked: Asked) -> str | None:

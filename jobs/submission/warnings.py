@@ -19,7 +19,7 @@ def warnings_of(submission: Submission, analysis: Analysis, *, build: Build | No
 def _without_html(build: Build) -> dict[str, Any]:
     """Return the warning that a build cannot write HTML reports. It concerns no line of the profile."""
     message = (
-        f"The build {build} cannot write HTML reports. The job will complete without one. {build.html_failure}"
+        f"The build {build} cannot write HTML reports, so the job will complete without one. {build.html_failure}"
     )
     return {
         "kind": "html_report_unavailable",

@@ -149,7 +149,7 @@ class RangeNotSatisfiable(ValidationFailed):
     status = 416
 
     def __init__(self, *, size: int = 0) -> None:
-        super().__init__([{"path": "range", "message": f"Must start before the end of the file, byte {size:,}."}])
+        super().__init__([{"path": "range", "message": f"Must start before byte {size:,}, the end of the file."}])
         self.headers = {"Content-Range": f"bytes */{size}"}
 
 

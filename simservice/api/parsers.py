@@ -127,7 +127,7 @@ def parse_json(body: bytes) -> Any:
     except RecursionError:
         raise InvalidJson(message="The body is nested too deeply.") from None
     except UnicodeDecodeError as error:
-        raise InvalidJson(message=f"The body must be UTF-8; byte {error.start} is not.") from None
+        raise InvalidJson(message=f"The body must be UTF-8, but byte {error.start} is not valid.") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise InvalidJson(message=f"The body is not valid JSON: check the quotes and commas at {place}.") from None

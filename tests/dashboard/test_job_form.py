@@ -134,7 +134,7 @@ def test_rejected_lines_are_shown_in_context(member: Membership) -> None:
     assert [line["number"] for line in shown] == [8, 9, 10, 11, 12, 13]
     assert {line["number"]: line["reason"] for line in shown if line["reason"]} == {
         10: "it writes a file",
-        11: "this is HTML; paste the plain text of the profile",
+        11: "this is HTML; paste the profile as plain text",
     }
     assert "<img" not in response.content.decode()
 

@@ -98,7 +98,7 @@ def test_the_audit_log_has_each_change_once(owner: Membership) -> None:
     events = AuditEvent.objects.filter(action="account.sharing_changed").order_by("pk")
     assert [event.details["new"] for event in events] == ["hidden", "shown"]
     log = text_of(browser_of(owner).get(f"/dashboard/{owner.account}/audit"))
-    assert "Set profiles and logs on share links to hidden" in log
+    assert "Changed profiles and logs on share links to hidden" in log
 
 
 def test_only_owners_can_change_what_links_show(owner: Membership) -> None:

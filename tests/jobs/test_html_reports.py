@@ -39,14 +39,17 @@ if {WITH_HTML}:
 """
 FAILURES = {
     "lacks the locale": (ABORT, html_reports.LACKS_LOCALE),
-    "crashes": (f"{LEAVE_REPORT}\nif {WITH_HTML}: os.abort()", "It ends with SIGABRT while it writes one."),
-    "rejects": (f"{LEAVE_REPORT}\nif {WITH_HTML}: sys.exit(61)", "It ends with 61 while it writes one."),
-    "writes none": (LEAVE_REPORT, "It exits with status 0, but writes none."),
+    "crashes": (f"{LEAVE_REPORT}\nif {WITH_HTML}: os.abort()", "It ends with SIGABRT while writing the report."),
+    "rejects": (
+        f"{LEAVE_REPORT}\nif {WITH_HTML}: sys.exit(61)",
+        "It ends with status 61 while writing the report.",
+    ),
+    "writes none": (LEAVE_REPORT, "It exits with status 0 but writes no report."),
     "empty": (
         f"{LEAVE_REPORT}\nif {WITH_HTML}: open('report.html', 'w').close()",
-        "It exits with status 0, but writes none.",
+        "It exits with status 0 but writes no report.",
     ),
-    "hangs": (f"if {WITH_HTML}: time.sleep(60)\n{LEAVE_REPORT}", "It did not finish one within 5 s."),
+    "hangs": (f"if {WITH_HTML}: time.sleep(60)\n{LEAVE_REPORT}", "It did not finish the report within 5 s."),
 }
 
 
@@ -171,7 +174,7 @@ def test_a_submission_is_warned_from_the_start(
             "line": None,
             "requested": None,
             "applied": None,
-            "message": f"The build {unable} cannot write HTML reports. The job will complete without one. "
+            "message": f"The build {unable} cannot write HTML reports, so the job will complete without one. "
             f"{html_reports.LACKS_LOCALE}",
         }
 

@@ -116,7 +116,7 @@ def test_a_redis_that_refuses_config_is_unknown(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(doctor, "redis", lambda: managed)
     works, finding = doctor.check_redis()
     assert (works.level, finding.level) == (Level.OK, Level.OK)
-    assert "snapshots is unknown" in finding.message
+    assert "unknown whether it writes snapshots" in finding.message
 
 
 @pytest.mark.parametrize(("offset", "where"), [(60, "60.0 s ahead of"), (-60, "60.0 s behind")])

@@ -156,7 +156,7 @@ def test_the_mail_explains_the_last_attempt(
     assert Delivery.objects.get().outcome == "rejected"
     assert Endpoint.objects.get().is_enabled
     sentences = maintenance.last_failure(Endpoint.objects.get())
-    assert sentences.startswith("The last attempt: ")
+    assert sentences.startswith("Last attempt: ")
     for word in words:
         assert word in sentences
 

@@ -240,7 +240,7 @@ def test_owners_are_notified_after_five_days_of_failures(
     (message,) = mail.outbox
     assert sorted(message.to) == ["ada@example.com", "eve@example.com"]
     assert receiver.url("/500") in message.body
-    assert "\n\nThe last attempt: The response had status 500.\n\n" in message.body
+    assert "\n\nLast attempt: The response had status 500.\n\n" in message.body
     assert set(Event.objects.values_list("state", "failure")) == {("failed", "disabled")}
     assert endpoints.configure(client, receiver.url(), by=SYSTEM)
     assert Endpoint.objects.get().failing_since is None

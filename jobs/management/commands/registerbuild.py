@@ -90,7 +90,9 @@ class Command(BaseCommand):
             self.report(f"No HTML report was tried: {error}")
             return
         if failure is None:
-            self.report("No HTML report was tried: the build simulated neither a small profile nor a bundled one.")
+            self.report(
+                "No HTML report was tried: the build could not simulate the small profile or a bundled one."
+            )
         elif failure:
             self.report(f"Warning: this build cannot write HTML reports. {failure} {html_reports.advice(failure)}")
 

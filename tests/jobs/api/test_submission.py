@@ -138,9 +138,9 @@ ODD_CREDENTIALS = {
     "empty": ("", "Must have exactly 32 characters."),
     "short": ("x" * 31, "Must have exactly 32 characters."),
     "long": ("x" * 33, "Must have exactly 32 characters."),
-    "line break": ("x" * 31 + "\n", "Must be printable ASCII without spaces and colons."),
-    "colon": ("x" * 31 + ":", "Must be printable ASCII without spaces and colons."),
-    "umlaut": ("x" * 31 + "ü", "Must be printable ASCII without spaces and colons."),
+    "line break": ("x" * 31 + "\n", "Must contain only printable ASCII characters, without spaces or colons."),
+    "colon": ("x" * 31 + ":", "Must contain only printable ASCII characters, without spaces or colons."),
+    "umlaut": ("x" * 31 + "ü", "Must contain only printable ASCII characters, without spaces or colons."),
 }
 
 

@@ -94,7 +94,7 @@ class TestBlame:
         assert str(job.status_reason).startswith("Line 3, fight_style: Option 'fight_style'")
 
     @pytest.mark.parametrize("stream", [">&2", ""])
-    def test_the_engines_sentence_explains_an_invalid_report(self, tmp_path: Path, stream: str) -> None:
+    def test_the_simulators_message_explains_an_invalid_report(self, tmp_path: Path, stream: str) -> None:
         said = "Error generating JSON report: JSON Writer did not accept document."
         job = run_odd(tmp_path, "nan", changes={'report "odd nan"': f'echo "{said}" {stream}; report "odd nan"'})
         assert end_of(job) == ("failed", "execution_failed")
@@ -130,7 +130,7 @@ class TestWorkDone:
     def test_a_missing_character_fails_the_job(self, tmp_path: Path) -> None:
         job = run_odd(tmp_path, "plain", 'mage="B"')
         assert end_of(job) == ("failed", "execution_failed")
-        assert job.status_reason == "The simulator returned a result for 1 of 2 characters."
+        assert job.status_reason == "The simulator returned results for only 1 of 2 characters."
         assert (job.summary or {})["partial"] is True
 
     @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ class TestOptionalParts:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
-            (ABORT, "The simulator crashed (SIGABRT) while it wrote it."),
-            (f': > "$html"; {ABORT}', "The simulator crashed (SIGABRT) while it wrote it."),
-            (': > "$html"; exit 0;;', "It is empty."),
+            (ABORT, "The simulator crashed (SIGABRT) while writing it."),
+            (f': > "$html"; {ABORT}', "The simulator crashed (SIGABRT) while writing it."),
+            (': > "$html"; exit 0;;', "The file is empty."),
             ("exit 0;;", "The simulator did not write it."),
             (
                 'echo "Error generating HTML report: no template." >&2; exit 0;;',
@@ -172,7 +172,7 @@ class TestOptionalParts:
             ),
             (
                 'echo "Error: Report output error: no html" >&2; exit 61;;',
-                "The simulator exited with status 61 while it wrote it: Report output error: no html.",
+                "The simulator exited with status 61 while writing it: Report output error: no html.",
             ),
         ],
     )
@@ -223,7 +223,7 @@ class TestOptionalParts:
 
 
 class TestWarnings:
-    def test_no_damage_is_remarked_and_sets_are_named(self, tmp_path: Path) -> None:
+    def test_no_damage_is_a_warning_that_names_profilesets(self, tmp_path: Path) -> None:
         sets = [f"profileset.B{number}+=gear_intellect={number}" for number in range(5)]
         job = run_odd(tmp_path, "zero", *sets)
         assert job.status == "completed"
@@ -232,7 +232,7 @@ class TestWarnings:
         assert lost == "5 profilesets have no result: 'B0', 'B1', 'B2' and 2 more."
         assert remark == "Warning: Player 'odd zero' has no usable action at level 18."
 
-    def test_remarks_with_other_numbers_crowd_nothing_out(self, tmp_path: Path) -> None:
+    def test_warnings_that_differ_in_numbers_are_listed_once(self, tmp_path: Path) -> None:
         unknown, twice = run_odd(tmp_path, "crowd").listed_warnings
         assert unknown == "Warning: Unknown option 'gear_hast_rating' with value '900', ignoring"
         assert "twice the expected combat length" in twice
@@ -251,7 +251,7 @@ class TestWarnings:
             assert "Warnings</h2>" in page
             assert "BCP API: Player" in page
 
-    def test_a_duplicate_name_is_remarked(self, tmp_path: Path) -> None:
+    def test_a_duplicate_name_is_a_warning(self, tmp_path: Path) -> None:
         (warning,) = run_odd(tmp_path, "twins", 'mage="odd twins"').listed_warnings
         assert "duplicate name, renaming to" in warning
 
@@ -295,6 +295,6 @@ def test_a_stopped_run_shows_its_real_fight_lengths(tmp_path: Path) -> None:
     assert end_of(job) == ("timed_out", "max_credits_reached")
     (warning,) = job.listed_warnings
     assert warning.startswith("These results are biased: without a target error")
-    assert "The simulated fights last 299.5 to 300.5 s." in warning
+    assert "The simulated fights lasted 299.5 to 300.5 s." in warning
     for page in pages_of(job):
-        assert "Its fights lasted 299.5 to 300.5 s, 300.0 s on average." in page
+        assert "The fights lasted 299.5 to 300.5 s, 300.0 s on average." in page

@@ -60,7 +60,7 @@ def test_complete_and_uncertain_work_is_accepted(report: dict[str, object], aske
             {"target_error": 0.1},
             "The simulator ended after 37 of at most 1,000 iterations, with an error of 0.98 % instead of 0.1 %.",
         ),
-        ({}, {"actors": 3}, "The simulator returned a result for 1 of 3 characters."),
+        ({}, {"actors": 3}, "The simulator returned results for only 1 of 3 characters."),
         (
             {"profilesets": sets(1000)},
             {"profilesets": 3},

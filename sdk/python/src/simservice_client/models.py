@@ -251,7 +251,7 @@ class Credits(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class CreditsRange(Model):
-    """What runs of these lengths are billed, at most the ceiling, without a priority fee."""
+    """The price of runs of these lengths, at most the ceiling, without a priority fee."""
 
     low: int
     """Number of credits."""
