@@ -29,7 +29,7 @@ SLOTS = {
 # Placeholders in reports for unknown values
 UNKNOWN = ("", "none", "unknown")
 MAX_PREFIX_LENGTH = 40
-# Of a name on a page: its beginning and its end, because names that differ only at the end are common.
+# Pages show the start and the end of a long name, because names often differ only at the end.
 SHOWN_START, SHOWN_END = 200, 100
 _PREFIX = re.compile(r"([^\s:/][^:/]*)(: ?|/| - )(?=\S)")
 

@@ -1,4 +1,4 @@
-"""What a stage is asked to do, as far as its text says so with certainty."""
+"""The work that a stage is asked to do, as far as its text is certain about it."""
 
 from collections.abc import Collection
 

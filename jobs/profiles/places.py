@@ -85,7 +85,7 @@ def _options(text: str) -> Iterator[_Option]:
 
 
 def _is_telling(quoted: str) -> bool:
-    """Return whether a quoted text is long enough to be found in the right option only."""
+    """Return whether a quoted text is long enough to identify an option."""
     return len(quoted) > _SHORT_CHARACTERS
 
 

@@ -1,4 +1,4 @@
-"""Who is to blame for a failed run: one table from messages, statuses and signals to causes.
+"""The causes of failed runs: one table from messages, statuses and signals to causes.
 
 | cause | error code | seen in |
 |---|---|---|

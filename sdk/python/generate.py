@@ -73,7 +73,7 @@ def error_classes(document: Mapping[str, Any]) -> Iterator[str]:
     examples = document["components"]["examples"]
     for code, example in sorted(examples.items()):
         yield f"class {class_name(code)}(ApiError):"
-        yield f"    {docstring({'description': example['value']['error']})}"
+        yield f"    {docstring({'description': example['summary']})}"
         yield f"    code = {code!r}"
     yield "BY_CODE: dict[str, type[ApiError]] = {"
     yield from (f"    {code!r}: {class_name(code)}," for code in sorted(examples))

@@ -58,7 +58,7 @@ def wants_json(request: HttpRequest) -> bool:
 
 
 class EnvelopeMiddleware:
-    """Replaces the pages of errors by the envelope for clients that want JSON."""
+    """Replaces error pages with the envelope for clients that want JSON."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

@@ -107,7 +107,7 @@ def test_a_class_after_an_invisible_character_is_no_actor(run: Run, character: s
 
 
 @pytest.mark.parametrize("character", ["\u00a0", "\u200b"])
-def test_a_profileset_after_one_disappears_with_a_warning(run: Run, character: str) -> None:
+def test_a_profileset_after_one_is_lost_with_a_warning(run: Run, character: str) -> None:
     result = run(f"{MAGE}\n{character}profileset.a+=level=60\nprofileset.b+=level=70")
     assert f"Unknown option '{character}profileset.a+'" in result.err
     assert [row["name"] for row in result.report["sim"]["profilesets"]["results"]] == ["b"]
@@ -130,7 +130,7 @@ def test_a_name_option_renames_the_actor(run: Run) -> None:
     assert "Player: Hoarfrostine " in result.out
 
 
-def test_actors_with_one_name_are_renamed_with_a_remark(run: Run) -> None:
+def test_actors_with_the_same_name_are_renamed(run: Run) -> None:
     result = run("mage=Ada\nmage=Bea\nmage=x\nname=Ada\nenemy=Ada\niterations=30")
     remark = "Ada has duplicate name, renaming to Ada1. Please use unique names for all players in simulation."
     assert (result.status, result.err) == (0, remark + "\n")

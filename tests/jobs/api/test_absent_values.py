@@ -60,13 +60,13 @@ def test_an_entry_of_the_metadata_must_not_be_null(api: Api) -> None:
 
 
 @pytest.mark.parametrize("webhook", [{}, {"events": []}, {"events": None}, None])
-def test_no_events_are_no_webhook(api: Api, webhook: Any) -> None:
+def test_an_empty_webhook_means_no_events(api: Api, webhook: Any) -> None:
     assert api.post("jobs", BODY | {"webhook": webhook}).status_code == 200
     assert not Job.objects.get().wants_webhook
 
 
 @pytest.mark.parametrize("credentials", NO_CREDENTIALS)
-def test_neither_half_of_the_credentials_is_no_pair(api: Api, credentials: Any) -> None:
+def test_empty_credentials_mean_none(api: Api, credentials: Any) -> None:
     assert api.post("jobs", BODY | {"credentials": credentials}).status_code == 200
     assert not Job.objects.get().has_credentials
 
@@ -74,7 +74,7 @@ def test_neither_half_of_the_credentials_is_no_pair(api: Api, credentials: Any) 
 @pytest.mark.parametrize(
     "credentials", [{"bnetClientId": "x" * 32}, {"bnetClientId": "x" * 32, "bnetClientSecret": None}]
 )
-def test_half_a_pair_names_the_other_half(api: Api, credentials: Any) -> None:
+def test_half_a_pair_names_the_missing_half(api: Api, credentials: Any) -> None:
     response = api.post("jobs", BODY | {"credentials": credentials})
     assert paths_of(response) == ["credentials.bnetClientSecret"]
     assert "together, or neither" in response.json()["meta"]["issues"][0]["message"]

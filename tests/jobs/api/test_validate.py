@@ -83,7 +83,7 @@ def test_a_refusal_comes_before_the_missing_build(api: Api, variant: str) -> Non
     assert checked(api.post("jobs/validate", body), variant)["refusal"]["code"] == "input_sanitized_rejected"
 
 
-def test_a_pinned_build_is_a_build(api: Api, variant: str, account: Account) -> None:
+def test_a_job_with_a_pinned_build_could_run(api: Api, variant: str, account: Account) -> None:
     type(account.plan).objects.update(allows_build_pin=True)
     build = BuildFactory.create()
     assert checked(api.post("jobs/validate", body_with("build.id", str(build.pk))), variant)["valid"] is True

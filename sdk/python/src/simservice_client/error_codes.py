@@ -46,7 +46,7 @@ class InactiveEntitlement(ApiError):
 
 
 class InputSanitizedRejected(ApiError):
-    """Line 7, save=/tmp/x: it makes the simulator do something other than simulate."""
+    """The profile contains directives that are not allowed."""
 
     code = "input_sanitized_rejected"
 
@@ -160,7 +160,7 @@ class SecretStoreUnavailable(ApiError):
 
 
 class TooManyVariants(ApiError):
-    """The profile has 12000 variants; the plan allows 10000."""
+    """The profile has more variants than the plan allows."""
 
     code = "too_many_variants"
 

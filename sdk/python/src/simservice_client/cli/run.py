@@ -53,7 +53,7 @@ def options_of(arguments: Namespace) -> Options:
 
 
 def complain_about(console: Console, name: str, warnings: Sequence[ProfileWarning] | None) -> None:
-    """Print the warnings about a profile with the numbers of their lines, if they concern one."""
+    """Print the warnings about a profile, with line numbers where there are any."""
     for warning in warnings or []:
         place = name if warning.line is None else f"{name}:{warning.line}"
         console.complain(f"{place}: warning: {warning.message}")
