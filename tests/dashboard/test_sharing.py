@@ -114,6 +114,4 @@ def test_pages_say_what_a_share_link_shows(path: str, job: Job, owner: Membershi
     browser, address = browser_of(owner), f"/dashboard/{owner.account}/{path.format(job=job.pk)}"
     assert "can see its result and files, including the profile and the logs." in text_of(browser.get(address))
     change(owner)
-    assert "can see its result and files, but not the files of the profile and the logs." in text_of(
-        browser.get(address)
-    )
+    assert "can see its result and files, except for the profile and the logs." in text_of(browser.get(address))

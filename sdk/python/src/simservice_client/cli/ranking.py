@@ -43,7 +43,7 @@ def print_figures(console: Console, summary: Summary) -> None:
     for warning in summary.warnings or []:
         console.line(f"Warning: {warning}")
     if summary.partial:
-        console.line("The run was stopped early: the figures are less exact than requested.")
+        console.line("The run ended early: the figures are less exact than requested.")
 
 
 def _print_ranking(console: Console, base: MainActor, profilesets: list[ProfilesetFigures]) -> None:
