@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 import dashboard
+import simservice.urls  # noqa: F401 - registers the admin and the converters of addresses
 from jobs.api.submission_request import SubmissionFields, from_json
 from simservice.api.errors import ValidationFailed
 from tests.jobs.api.bodies import body_with
