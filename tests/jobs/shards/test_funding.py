@@ -73,7 +73,8 @@ def test_no_more_than_the_cap_is_billed(tmp_path: Path, settings: Settings, vari
 
 
 def test_near_the_cap_no_helper_starts(tmp_path: Path) -> None:
-    make_simulator(tmp_path, seconds=0.8)
+    """The conductor's first shard takes so long that no whole slice is left for a helper."""
+    make_simulator(tmp_path, "time.sleep(1.2 * is_first)", seconds=0.8)
     job = conducted(helpers=2, ceiling_credits=5 * RATE, ceiling_runtime_seconds=5)
     assert job.status == "timed_out"
     assert set(Run.objects.values_list("seat", flat=True)) == {0}
