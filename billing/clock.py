@@ -1,17 +1,6 @@
-"""The database's clock, and the months of monthly allowances."""
+"""The months of monthly allowances."""
 
 from datetime import UTC, date, datetime, timedelta
-from typing import cast
-
-from django.db import connection
-
-
-def database_time() -> datetime:
-    """Return the current time of the database's clock. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        (now,) = cursor.fetchone()
-    return cast(datetime, now)
 
 
 def month_of(time: datetime) -> tuple[date, datetime]:

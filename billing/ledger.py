@@ -14,7 +14,7 @@ from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet,
 from django.db.models.functions import Coalesce, Now
 
 from billing import extension, holds, settlement
-from billing.clock import database_time, month_of
+from billing.clock import month_of
 from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import (
     MAX_AMOUNT,
@@ -29,6 +29,7 @@ from billing.models import (
 )
 from billing.portions import Portion, available_portions, spendable, take
 from billing.verification import verify as verify
+from simservice.database import database_time
 from simservice.ids import next_id
 from simservice.statements import run
 

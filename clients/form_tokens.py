@@ -4,7 +4,6 @@ from datetime import timedelta
 
 from django.core import signing
 from django.db import connection
-from django.utils import timezone
 
 from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.models import SentForm
@@ -15,7 +14,8 @@ DELETED_AT_ONCE = 100
 # Rows that another transaction is deleting are skipped, so that no form waits for another one.
 DELETE_EXPIRED = """
     DELETE FROM clients_sentform WHERE token = ANY (ARRAY(
-        SELECT token FROM clients_sentform WHERE sent_at < %s ORDER BY sent_at LIMIT %s FOR UPDATE SKIP LOCKED
+        SELECT token FROM clients_sentform WHERE sent_at < statement_timestamp() - make_interval(secs => %s)
+        ORDER BY sent_at LIMIT %s FOR UPDATE SKIP LOCKED
     ))
 """
 
@@ -42,7 +42,7 @@ def use(token: str, user_id: int, purpose: str) -> None:
         cursor.execute("INSERT INTO clients_sentform (token) VALUES (%s) ON CONFLICT DO NOTHING", [stored])
         if not cursor.rowcount:
             raise FormAlreadySent
-        cursor.execute(DELETE_EXPIRED, [timezone.now() - 2 * LIFETIME, DELETED_AT_ONCE])
+        cursor.execute(DELETE_EXPIRED, [2 * LIFETIME.total_seconds(), DELETED_AT_ONCE])
 
 
 def _stored_part(token: str, user_id: int, purpose: str) -> str:

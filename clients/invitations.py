@@ -8,13 +8,14 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Case, QuerySet, When
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from billing.models import Account
 from clients import audit, members
 from clients.audit import Action, Actor
 from clients.errors import InvitationClosed, InvitationRefused, UnverifiedInviter
 from clients.models import Invitation, Membership
+from simservice.database import database_time
 from simservice.ids import new_token
 
 MAX_PEOPLE = 200
@@ -33,7 +34,7 @@ def invite(account: Account, *, email: str, role: Membership.Role, by: Actor) ->
     _require_room(account)
     if Membership.objects.filter(account=account, user__email__iexact=email).exists():
         raise InvitationRefused("A member of this account already has this address.")
-    now, token = timezone.now(), new_token()
+    now, token = database_time(), new_token()
     expired = Invitation.objects.filter(account=account, email__iexact=email, closed_at=None, expires_at__lte=now)
     try:
         with transaction.atomic():
@@ -61,7 +62,7 @@ def _require_room(account: Account) -> None:
     people = Membership.objects.filter(account=account).count() + of_account(account).count()
     if people >= MAX_PEOPLE:
         raise InvitationRefused(f"An account can have at most {MAX_PEOPLE} members and open invitations.")
-    since = timezone.now() - timedelta(days=1)
+    since = Now() - timedelta(days=1)
     if Invitation.objects.filter(account=account, created_at__gt=since).count() >= MAX_PEOPLE:
         raise InvitationRefused(f"An account can send at most {MAX_PEOPLE} invitations a day.")
 
@@ -73,7 +74,7 @@ def _digest(token: str) -> str:
 
 def open_invitations() -> QuerySet[Invitation]:
     """Return the invitations that can still be accepted."""
-    return Invitation.objects.filter(closed_at=None, expires_at__gt=timezone.now())
+    return Invitation.objects.filter(closed_at=None, expires_at__gt=Now())
 
 
 def find(token: str) -> Invitation | None:
@@ -105,7 +106,7 @@ def of_account(account: Account) -> QuerySet[Invitation]:
 def revoke(account: Account, invitation_id: int, *, by: Actor) -> Invitation | None:
     """Revoke an invitation of an account and return it; return None if there is no such invitation. Idempotent."""
     invitation = Invitation.objects.filter(account=account, pk=invitation_id).first()
-    if invitation and Invitation.objects.filter(pk=invitation.pk, closed_at=None).update(closed_at=timezone.now()):
+    if invitation and Invitation.objects.filter(pk=invitation.pk, closed_at=None).update(closed_at=Now()):
         _record(Action.INVITATION_REVOKED, invitation, by=by)
     return invitation
 
@@ -117,7 +118,7 @@ def _record(action: Action, invitation: Invitation, *, by: Actor, **details: str
 
 def delete_expired() -> int:
     """Delete invitations that nobody accepted, a while after they expire. Return how many."""
-    expired = Invitation.objects.filter(accepted_by=None, expires_at__lt=timezone.now() - KEPT_AFTER_EXPIRY)
+    expired = Invitation.objects.filter(accepted_by=None, expires_at__lt=Now() - KEPT_AFTER_EXPIRY)
     return expired.delete()[0]
 
 
@@ -128,7 +129,7 @@ def accept(invitation: Invitation, user: User, *, by: Actor) -> Membership:
     Locks the account before the invitation, like every other change of members.
     """
     Account.objects.select_for_update(no_key=True).get(pk=invitation.account_id)
-    was_open = open_invitations().filter(pk=invitation.pk).update(closed_at=timezone.now(), accepted_by=user)
+    was_open = open_invitations().filter(pk=invitation.pk).update(closed_at=Now(), accepted_by=user)
     if not was_open:
         raise InvitationClosed
     membership, is_new = Membership.objects.get_or_create(

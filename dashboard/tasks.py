@@ -5,9 +5,10 @@ import logging
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from simservice.celery import app
+from simservice.database import is_clock_right
 from simservice.web import mail
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,9 @@ def mail_reset_link(*, email: str, base: str) -> None:
 @app.task(name="dashboard.tasks.forget_sessions")
 def forget_sessions() -> None:
     """Delete expired sessions, and the entries of sessions that no longer exist."""
-    expired = Session.objects.filter(expire_date__lte=timezone.now()).values("pk")[:BATCH]
+    if not is_clock_right():
+        return
+    expired = Session.objects.filter(expire_date__lte=Now()).values("pk")[:BATCH]
     deleted, _ = Session.objects.filter(pk__in=expired).delete()
     existing = Session.objects.filter(pk=OuterRef("session_key"))
     orphans = UserSession.objects.filter(~Exists(existing)).values("pk")[:BATCH]

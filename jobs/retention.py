@@ -24,6 +24,7 @@ from billing.models import Account, Plan
 from jobs import artifacts, storage
 from jobs.enums import TERMINAL
 from jobs.models import Job, JobDetails, JobProfile, JobRanking
+from simservice.database import database_time
 
 logger = logging.getLogger(__name__)
 
@@ -86,8 +87,8 @@ def overdue() -> list[QuerySet[Job]]:
 
 
 def longest_window_start() -> datetime:
-    """Return the start of the longest retention period of any kept job. One query."""
-    return timezone.now() - timedelta(days=max([settings.RETENTION_DAYS, *_periods()]))
+    """Return the start of the longest retention period of any kept job. Two queries."""
+    return database_time() - timedelta(days=max([settings.RETENTION_DAYS, *_periods()]))
 
 
 def _periods() -> list[int]:
@@ -99,8 +100,8 @@ def _periods() -> list[int]:
 
 def _overdue(retention_days: int | None) -> QuerySet[Job]:
     """Return the overdue jobs with this number of days, oldest first."""
-    ends_before = timezone.now() - GRACE - timedelta(days=retention_days or settings.RETENTION_DAYS)
-    expired = Job.objects.filter(cleared_at=None, status__in=TERMINAL, created_at__lt=ends_before)
+    period = GRACE + timedelta(days=retention_days or settings.RETENTION_DAYS)
+    expired = Job.objects.filter(cleared_at=None, status__in=TERMINAL, created_at__lt=Now() - period)
     # With the first column, PostgreSQL reads the index in order for null too.
     return expired.filter(retention_days=retention_days).order_by("retention_days", "created_at")
 

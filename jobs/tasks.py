@@ -12,6 +12,7 @@ from jobs.builds import registry
 from jobs.queueing import sweep as sweeping
 from jobs.runs import directories
 from simservice.celery import app, required
+from simservice.database import is_clock_right
 from webhooks import tasks as webhook_tasks
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,8 @@ def forget_credentials() -> None:
 @app.task(name="jobs.tasks.forget_builds")
 def forget_builds() -> None:
     """Withdraw builds whose retention has ended."""
+    if not is_clock_right():
+        return
     withdrawn = registry.withdraw_old()
     if withdrawn:
         logger.info("withdrew %s old builds", withdrawn)
@@ -71,6 +74,8 @@ def forget_builds() -> None:
 def clear_expired() -> None:
     """Remove the files and profiles of expired jobs."""
     try:
+        if not is_clock_right():
+            return
         cleared = retention.clear_expired()
     except DatabaseError:
         logger.exception("clearing expired jobs failed and will be retried")

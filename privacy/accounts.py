@@ -18,7 +18,6 @@ from django.contrib.postgres.functions import RandomUUID
 from django.db import connection, transaction
 from django.db.models import CharField, Count, Exists, OuterRef, QuerySet, Value
 from django.db.models.functions import Cast, Concat, Now
-from django.utils import timezone
 
 from billing.models import Account
 from clients import audit, keys
@@ -31,6 +30,7 @@ from jobs.models import DailyUsage, Job, StoredBytes
 from privacy import exports
 from privacy.errors import DeletionStarted
 from privacy.models import AccountDeletion, Export
+from simservice.database import database_time
 from webhooks import endpoints
 from webhooks.models import Endpoint, Event
 
@@ -80,7 +80,7 @@ def request(account: Account, *, by: Actor) -> AccountDeletion:
     with transaction.atomic():
         locked = Account.objects.select_for_update(no_key=True).get(pk=account.pk)
         # In whole seconds, because the admin's form saves the suspension without fractions of a second
-        now = timezone.now().replace(microsecond=0)
+        now = database_time().replace(microsecond=0)
         deletion, is_new = AccountDeletion.objects.get_or_create(
             account=account,
             defaults={

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import IO, cast
 
 from django.contrib.auth.models import User
@@ -19,7 +19,6 @@ from django.core.files.storage import default_storage
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from billing.models import Account
 from clients import audit
@@ -28,6 +27,7 @@ from privacy import account_data, archive, user_data
 from privacy.archive import Section
 from privacy.errors import ExportPending
 from privacy.models import FOLDER, Export
+from simservice.database import database_time
 from simservice.storages import MAX_REMOVED_AT_ONCE, ArtifactStorage
 
 logger = logging.getLogger(__name__)
@@ -216,7 +216,7 @@ def delete_unknown() -> int:
     Only files older than every export that can still be available are deleted: a database that does not know newer
     files may be the wrong one.
     """
-    oldest = f"{timezone.now() - KEPT - timedelta(days=1):%Y%m%d}"
+    oldest = f"{database_time().astimezone(UTC) - KEPT - timedelta(days=1):%Y%m%d}"
     names = [name for name in default_storage.listdir(FOLDER)[1] if DATED.match(name) and name < oldest]
     by_base = {f"{FOLDER}/{name.rpartition('-')[0]}": f"{FOLDER}/{name}" for name in names[:MAX_REMOVED_AT_ONCE]}
     known = Export.objects.filter(storage_name__in=by_base).values_list("storage_name", flat=True)

@@ -16,7 +16,6 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from webhooks import endpoints
 from webhooks.models import Delivery, Endpoint, Event
@@ -113,6 +112,8 @@ class Attempt:
     body: bytes
     # Attempts that failed before this one.
     failures: int
+    # By the database's clock
+    claimed_at: datetime
     trace_parent: str
 
     @property
@@ -219,7 +220,7 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
     )
     rows = Delivery.objects.bulk_create([Delivery(event=event, started_at=one.now) for one, event in claimed])
     _use_throughput(one for one, _ in claimed)
-    secrets = {one.endpoint.pk: _decrypt_secrets(one.endpoint) for one, _ in claimed}
+    secrets = {one.endpoint.pk: _decrypt_secrets(one) for one, _ in claimed}
     return [
         Attempt(
             delivery_id=row.pk,
@@ -233,6 +234,7 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
             secrets=secrets[event.client_id],
             body=bytes(event.body),
             failures=event.failures,
+            claimed_at=one.now,
             trace_parent=event.trace_parent,
         )
         for (one, event), row in zip(claimed, rows, strict=True)
@@ -260,12 +262,13 @@ def _use_throughput(claimed: Iterable[_LockedEndpoint]) -> None:
         cursor.execute(USE_THROUGHPUT, [list(until), list(until.values())])
 
 
-def _decrypt_secrets(endpoint: Endpoint) -> Sequence[str] | None:
-    """Return an endpoint's secrets, or None if the deployment no longer has their key."""
+def _decrypt_secrets(locked: _LockedEndpoint) -> Sequence[str] | None:
+    """Return the secrets of a locked endpoint, or None if the deployment no longer has their key."""
     try:
-        return endpoints.secrets_of(endpoint, now=timezone.now())
+        return endpoints.secrets_of(locked.endpoint, now=locked.now)
     except InvalidToken:
         logger.exception(
-            "cannot decrypt the webhook secret of client %s: its key is not in SECRET_KEY_FALLBACKS", endpoint.pk
+            "cannot decrypt the webhook secret of client %s: its key is not in SECRET_KEY_FALLBACKS",
+            locked.endpoint.pk,
         )
         return None

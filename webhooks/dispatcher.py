@@ -127,7 +127,7 @@ def _post_signed(attempt: Attempt, secrets: Sequence[str], connections: Connecti
     headers = signing.headers(
         secrets,
         attempt.body,
-        at=int(time.time()),
+        at=int(attempt.claimed_at.timestamp()),
         event=attempt.event,
         delivery=attempt.delivery,
     )

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from billing.models import Account
 from clients import audit
 from clients.audit import Action, Actor
 from clients.models import Client
 from simservice import encryption
+from simservice.database import database_time
 from simservice.encryption import EncryptedValue, Purpose
 from webhooks import addresses, http_client
 from webhooks.models import Endpoint
@@ -146,7 +146,7 @@ def rotate(client: Client, *, by: Actor, overlap: timedelta = NO_OVERLAP) -> str
         if not endpoint.is_enabled:
             raise EndpointError("The webhook is disabled. Enable it to get a new secret.")
         old = (
-            {"old_secret": endpoint.secret, "old_secret_until": timezone.now() + overlap}
+            {"old_secret": endpoint.secret, "old_secret_until": database_time() + overlap}
             if overlap
             else _NO_OLD_SECRET
         )

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from django.db import connection, transaction
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from clients.audit import SYSTEM
+from simservice.database import database_time
 from webhooks import endpoints
 from webhooks.claims import Attempt
 from webhooks.http_client import Response
@@ -103,8 +103,7 @@ def record_responses(responses: Iterable[tuple[Attempt, Response]]) -> None:
     ordered = sorted(responses, key=lambda pair: (pair[0].client_id, pair[0].event_id))
     if not ordered:
         return
-    locked = _lock([attempt for attempt, _ in ordered])
-    now = timezone.now()
+    locked, now = _lock([attempt for attempt, _ in ordered])
     ended = end_attempts(
         [
             _Ended(attempt, response, decide(response, failures=attempt.failures, now=now))
@@ -115,17 +114,20 @@ def record_responses(responses: Iterable[tuple[Attempt, Response]]) -> None:
     for attempt, _, decision in ended:
         # A missing key is not the receiver's fault, and disabling the endpoint would delete its secret.
         if attempt.secrets is not None:
-            update_health(locked[attempt.client_id], succeeded=decision.outcome == Outcome.DELIVERED)
+            update_health(locked[attempt.client_id], succeeded=decision.outcome == Outcome.DELIVERED, now=now)
 
 
-def _lock(attempts: Sequence[Attempt]) -> dict[int, Endpoint]:
-    """Lock the endpoints and events of attempts, in the order of `claims`; return the endpoints by client."""
+def _lock(attempts: Sequence[Attempt]) -> tuple[dict[int, Endpoint], datetime]:
+    """Lock the endpoints and events of attempts, in the order of `claims`.
+
+    Return the endpoints by client, and the database's time.
+    """
     clients = {attempt.client_id for attempt in attempts}
     rows = Endpoint.objects.filter(pk__in=clients).order_by("pk").select_for_update(no_key=True)
     locked = {endpoint.pk: endpoint for endpoint in rows}
     events = Event.objects.filter(pk__in=[attempt.event_id for attempt in attempts]).order_by("pk")
-    list(events.select_for_update(no_key=True).values_list("pk"))
-    return locked
+    rows_of_events = events.select_for_update(no_key=True).annotate(read_at=Now()).values_list("read_at", flat=True)
+    return locked, max(rows_of_events, default=None) or database_time()
 
 
 def decide(response: Response, *, failures: int, now: datetime) -> Decision:
@@ -230,9 +232,8 @@ def _event_change(attempt: Attempt, decision: Decision) -> tuple[object, ...]:
     return attempt.event_id, State.FAILED.value, failure.value, failures, None
 
 
-def update_health(endpoint: Endpoint, *, succeeded: bool) -> None:
+def update_health(endpoint: Endpoint, *, succeeded: bool, now: datetime) -> None:
     """Record since when a locked endpoint has been failing, and disable it after `DISABLED_AFTER`."""
-    now = timezone.now()
     if succeeded:
         changed, endpoint.failing_since = endpoint.failing_since is not None, None
     else:

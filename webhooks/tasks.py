@@ -10,6 +10,7 @@ from celery.signals import worker_shutting_down
 from django.db import Error as DatabaseError
 
 from simservice.celery import app
+from simservice.database import is_clock_right
 from webhooks import events, maintenance, retries
 from webhooks.dispatcher import Dispatcher
 
@@ -53,6 +54,8 @@ def announce_due() -> None:
 def maintain() -> None:
     """Fail events that cannot be sent, delete old data, and notify owners of disabled webhooks."""
     try:
+        if not is_clock_right():
+            return
         done = {
             "events failed": _in_batches(maintenance.fail_undeliverable),
             "events deleted": _in_batches(maintenance.delete_old_events),

@@ -12,12 +12,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from jobs.enums import ACTIVE, Channel
 from jobs.models import Build, Job
 from jobs.profiles import bundle
+from simservice.database import database_time
 
 logger = logging.getLogger(__name__)
 
@@ -85,15 +86,14 @@ def current(*, with_files: bool = False) -> list[tuple[Channel, Build]]:
 
     A build can list thousands of files, so its `profiles` and `includable` are read only `with_files`.
     """
-    build_ids = _builds_by_channel(settings.GIT_BRANCHES)
+    build_ids = _builds_by_channel(settings.GIT_BRANCHES, now=timezone.now())
     deferred = () if with_files else ("profiles", "includable")
     builds = Build.objects.defer(*deferred).in_bulk(build_ids.values())
     return [(channel, builds[pk]) for (_, channel), pk in build_ids.items() if pk in builds]
 
 
-def _builds_by_channel(branches: Iterable[str]) -> dict[tuple[str, Channel], UUID]:
-    """Return the current build ids of the channels of some branches, by branch and channel. One query."""
-    now = timezone.now()
+def _builds_by_channel(branches: Iterable[str], *, now: datetime) -> dict[tuple[str, Channel], UUID]:
+    """Return the build ids of the channels of some branches at `now`, by branch and channel. One query."""
     keys = [(branch, channel) for branch in branches for channel in Channel]
     queries = [
         _candidates(channel, branch, now=now).annotate(index=Value(index)).values_list("index", "pk")[:1]
@@ -149,17 +149,18 @@ def withdraw_old() -> int:
     Builds that a channel points to, or that an unfinished job runs on or is pinned to, stay. The rows stay too:
     ended jobs refer to them, and `unused_folders` finds the folders by them.
     """
-    old = _unneeded(before=timezone.now() - timedelta(days=settings.BUILD_RETENTION_DAYS))
+    old = _unneeded(now=database_time(), days=settings.BUILD_RETENTION_DAYS)
     return withdraw(Build.objects.filter(pk__in=list(old.values_list("pk", flat=True)[:MAX_WITHDRAWN_AT_ONCE])))
 
 
-def _unneeded(*, before: datetime) -> QuerySet[Build]:
-    """Return builds available or broken since `before` that no channel or unfinished job needs. One query."""
+def _unneeded(*, now: datetime, days: int) -> QuerySet[Build]:
+    """Return builds available or broken for `days` that no channel or unfinished job needs. Two queries."""
+    before = now - timedelta(days=days)
     branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
     unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
     broken = BROKEN & Q(withdrawn_at__lt=before)
     old = Build.objects.filter(~Exists(unfinished), Q(withdrawn_at=None) | broken, created_at__lt=before)
-    return old.exclude(pk__in=_builds_by_channel(branches).values())
+    return old.exclude(pk__in=_builds_by_channel(branches, now=now).values())
 
 
 def unused_folders(parent: Path) -> list[Path]:
@@ -187,7 +188,7 @@ def withdraw(builds: QuerySet[Build]) -> int:
 
     Jobs that already run on them continue.
     """
-    withdrawn_at = Coalesce("withdrawn_at", timezone.now())
+    withdrawn_at = Coalesce("withdrawn_at", Now())
     return builds.filter(WITHDRAWABLE).update(withdrawn_at=withdrawn_at, broken_reason="")
 
 
@@ -219,7 +220,7 @@ def mark_broken(build: Build, reason: str) -> bool:
     same = Build.objects.filter(
         pk=build.pk, withdrawn_at=None, executable=build.executable, readable_paths=build.readable_paths
     )
-    marked = bool(same.update(withdrawn_at=timezone.now(), broken_reason=reason[:500]))
+    marked = bool(same.update(withdrawn_at=Now(), broken_reason=reason[:500]))
     if marked:
         logger.error("build %s (%s) is broken and no longer available: %s", build.pk, build, reason)
     return marked

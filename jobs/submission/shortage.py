@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from billing import ledger, prices
-from billing.clock import database_time, month_of
+from billing.clock import month_of
 from billing.models import Account
 from jobs import variants
+from simservice.database import database_time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -189,8 +189,9 @@ def test_webhook_secrets_and_paths_are_not_recorded(owner: Membership) -> None:
 def test_disabling_a_failing_webhook_is_recorded_as_the_system(owner: Membership) -> None:
     endpoints.install(make_client(owner.account), URL, by=SYSTEM)
     endpoint = Endpoint.objects.get()
-    endpoint.failing_since = timezone.now() - retries.DISABLED_AFTER
-    retries.update_health(endpoint, succeeded=False)
+    now = timezone.now()
+    endpoint.failing_since = now - retries.DISABLED_AFTER
+    retries.update_health(endpoint, succeeded=False, now=now)
     assert AuditEvent.objects.latest("pk").actor == "System"
     assert written()[-1] == "webhook.disabled"
 
