@@ -29,7 +29,7 @@ from billing.models import (
 )
 from billing.portions import Portion, available_portions, spendable, take
 from billing.verification import verify as verify
-from simservice.database import database_time
+from simservice.clocks import database_time
 from simservice.ids import next_id
 from simservice.statements import run
 

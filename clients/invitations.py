@@ -15,7 +15,7 @@ from clients import audit, members
 from clients.audit import Action, Actor
 from clients.errors import InvitationClosed, InvitationRefused, UnverifiedInviter
 from clients.models import Invitation, Membership
-from simservice.database import database_time
+from simservice.clocks import database_time
 from simservice.ids import new_token
 
 MAX_PEOPLE = 200

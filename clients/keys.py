@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from billing.models import Account, Plan
@@ -121,7 +122,7 @@ def revoke_all(chosen: QuerySet[ApiKey], *, by: Actor) -> int:
     """Revoke keys; return how many were not revoked before."""
     unrevoked = chosen.filter(revoked_at=None).select_related("client").order_by("pk")
     locked = list(unrevoked.select_for_update(of=("self",), no_key=True))
-    ApiKey.objects.filter(pk__in=[key.pk for key in locked]).update(revoked_at=timezone.now())
+    ApiKey.objects.filter(pk__in=[key.pk for key in locked]).update(revoked_at=Now())
     for key in locked:
         _record(Action.KEY_REVOKED, key, by=by)
     return len(locked)
@@ -129,7 +130,7 @@ def revoke_all(chosen: QuerySet[ApiKey], *, by: Actor) -> int:
 
 def is_active() -> Q:
     """Return the condition for keys that are neither revoked nor expired."""
-    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=timezone.now()))
+    return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
 
 
 def active_keys_of(user: User, account: Account) -> QuerySet[ApiKey]:

@@ -7,8 +7,8 @@ from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
+from simservice import clocks
 from simservice.celery import app
-from simservice.database import is_clock_right
 from simservice.web import mail
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def mail_reset_link(*, email: str, base: str) -> None:
 @app.task(name="dashboard.tasks.forget_sessions")
 def forget_sessions() -> None:
     """Delete expired sessions, and the entries of sessions that no longer exist."""
-    if not is_clock_right():
+    if not clocks.is_right():
         return
     expired = Session.objects.filter(expire_date__lte=Now()).values("pk")[:BATCH]
     deleted, _ = Session.objects.filter(pk__in=expired).delete()

@@ -14,6 +14,7 @@ from jobs.enums import CLAIMED, WAITING, Priority
 from jobs.models import Build, Job
 from jobs.queueing import announcements, forecast
 from jobs.simulator import layers
+from simservice import clocks
 from simservice.metrics import gauge
 from simservice.redis import shared_metrics, worker_heartbeats
 
@@ -93,7 +94,10 @@ def _redis_metrics() -> tuple[list[Metric], int]:
         gauge("workers", "Live simulation workers.", len(workers)),
         gauge("slots", "Simulations that the live workers can run at once.", slots),
         _missing_protections(workers),
-        *(shared.family(stored) for shared in (*counters.SHARED, shared_metrics.REDIS_FAILURES)),
+        *(
+            shared.family(stored)
+            for shared in (*counters.SHARED, shared_metrics.REDIS_FAILURES, clocks.WRONG_CLOCKS)
+        ),
     ]
     return metrics, slots
 

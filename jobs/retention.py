@@ -24,7 +24,7 @@ from billing.models import Account, Plan
 from jobs import artifacts, storage
 from jobs.enums import TERMINAL
 from jobs.models import Job, JobDetails, JobProfile, JobRanking
-from simservice.database import database_time
+from simservice.clocks import database_time
 
 logger = logging.getLogger(__name__)
 

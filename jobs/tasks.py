@@ -11,8 +11,8 @@ from jobs import retention
 from jobs.builds import registry
 from jobs.queueing import sweep as sweeping
 from jobs.runs import directories
+from simservice import clocks
 from simservice.celery import app, required
-from simservice.database import is_clock_right
 from webhooks import tasks as webhook_tasks
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def forget_credentials() -> None:
 @app.task(name="jobs.tasks.forget_builds")
 def forget_builds() -> None:
     """Withdraw builds whose retention has ended."""
-    if not is_clock_right():
+    if not clocks.is_right():
         return
     withdrawn = registry.withdraw_old()
     if withdrawn:
@@ -74,7 +74,7 @@ def forget_builds() -> None:
 def clear_expired() -> None:
     """Remove the files and profiles of expired jobs."""
     try:
-        if not is_clock_right():
+        if not clocks.is_right():
             return
         cleared = retention.clear_expired()
     except DatabaseError:

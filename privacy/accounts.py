@@ -30,7 +30,7 @@ from jobs.models import DailyUsage, Job, StoredBytes
 from privacy import exports
 from privacy.errors import DeletionStarted
 from privacy.models import AccountDeletion, Export
-from simservice.database import database_time
+from simservice.clocks import database_time
 from webhooks import endpoints
 from webhooks.models import Endpoint, Event
 

@@ -27,7 +27,7 @@ from privacy import account_data, archive, user_data
 from privacy.archive import Section
 from privacy.errors import ExportPending
 from privacy.models import FOLDER, Export
-from simservice.database import database_time
+from simservice.clocks import database_time
 from simservice.storages import MAX_REMOVED_AT_ONCE, ArtifactStorage
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from django.db import Error as DatabaseError
 
 from clients import invitations
 from privacy import accounts, exports
+from simservice import clocks
 from simservice.celery import app
-from simservice.database import is_clock_right
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def build_exports() -> None:
 @app.task(name="privacy.tasks.delete_data")
 def delete_data() -> None:
     """Delete what has expired, and continue the deletions of accounts. No step depends on another."""
-    if not is_clock_right():
+    if not clocks.is_right():
         return
     for step in (invitations.delete_expired, exports.delete_expired, exports.delete_unknown, accounts.proceed):
         try:

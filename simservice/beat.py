@@ -16,15 +16,23 @@ logger = logging.getLogger(__name__)
 MAX_SLEEP_SECONDS = 60
 # The part of a task's interval in which no other worker sends it. The rest allows for late clocks and threads.
 EXCLUSIVE = 0.9
+# While so many messages wait, because no worker receives them, no further tasks are sent. Messages do not expire:
+# Celery compares the clocks of the sender and the receiver.
+MAX_WAITING = 100
 
 
 class SharedScheduler(Scheduler):
     """A scheduler that sends each periodic task once per interval, even if several workers run a schedule."""
 
     def apply_async(self, entry: ScheduleEntry, *args: Any, **kwargs: Any) -> Any:
-        """Send a task, unless another worker sent it in this interval. Return its result, or None."""
+        """Send a task, unless another worker sent it in this interval or the queue is full.
+
+        Return its result, or None.
+        """
         interval: timedelta = cast(Any, entry.schedule).run_every
-        if not is_first(str(entry.name), seconds=interval.total_seconds() * EXCLUSIVE):
+        if is_full(app.conf.task_default_queue) or not is_first(
+            str(entry.name), seconds=interval.total_seconds() * EXCLUSIVE
+        ):
             return None
         return super().apply_async(entry, *args, **kwargs)
 
@@ -40,6 +48,11 @@ def is_first(name: str, *, seconds: float) -> bool:
     """Return whether no other call for this name returned True within `seconds`, or Redis does not respond."""
     key, milliseconds = f"beat:{name}", int(seconds * 1000)
     return best_effort(lambda: bool(redis().set(key, 1, nx=True, px=milliseconds)), default=True)
+
+
+def is_full(queue: str) -> bool:
+    """Return whether `MAX_WAITING` messages wait in a queue. False if Redis does not respond."""
+    return best_effort(lambda: int(str(redis().llen(queue))) >= MAX_WAITING, default=False)
 
 
 def start_when_ready() -> None:

@@ -1,13 +1,10 @@
-"""Helpers for PostgreSQL: its clock, consistent reads, time limits of statements, and the errors of an outage."""
+"""Helpers for PostgreSQL: consistent reads, time limits of statements, and the errors of an outage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
-
-from simservice import causes
 
 # Management commands and migrations have no limit.
 WEB_STATEMENT_SECONDS = 5
@@ -18,33 +15,6 @@ DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 
 class StatementTimeout(Exception):
     """A statement took longer than `statement_timeout` allows."""
-
-
-def database_time() -> datetime:
-    """Return the current time of the database's clock. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        (now,) = cursor.fetchone()
-    return cast(datetime, now)
-
-
-def seconds_ahead() -> float:
-    """Return how many seconds this process's clock is ahead of the database's. Two queries."""
-    database_time()  # connects, which can take seconds after a failover
-    before = datetime.now(UTC)
-    theirs = database_time()
-    return ((before - theirs) + (datetime.now(UTC) - theirs)).total_seconds() / 2
-
-
-def is_clock_right() -> bool:
-    """Return whether this process's clock agrees with the database's. If not, log the cause. Two queries.
-
-    A process whose clock is wrong deletes nothing: `docs/explanation/clocks.md`.
-    """
-    cause = causes.wrong_clock("PostgreSQL", ahead=seconds_ahead())
-    if cause:
-        causes.report(cause)
-    return cause is None
 
 
 @contextmanager

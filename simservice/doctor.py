@@ -5,7 +5,6 @@ import os
 import shutil
 import ssl
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -27,7 +26,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from redis.exceptions import RedisError, ResponseError
 
-from simservice import causes, certificates
+from simservice import causes, certificates, clocks
 from simservice.checks import NO_MAIL
 from simservice.migration_phases import CONTRACT, phase_of
 from simservice.redis.client import redis
@@ -239,31 +238,11 @@ def _check_snapshots() -> Iterator[Finding]:
 
 def check_clock() -> Iterator[Finding]:
     """Yield by how much this machine's clock differs from those of PostgreSQL and Redis."""
-    differences = {"PostgreSQL": _seconds_ahead_of(_database_time), "Redis": _seconds_ahead_of(_redis_time)}
-    for name, ahead in differences.items():
-        if cause := causes.wrong_clock(name, ahead=ahead):
+    for name, clock in {"PostgreSQL": clocks.database_time, "Redis": clocks.redis_time}.items():
+        if cause := causes.wrong_clock(name, ahead=clocks.seconds_ahead_of(clock)):
             yield failure(cause.problem, cause.advice)
             return
     yield ok(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
-
-
-def _seconds_ahead_of(clock: Callable[[], float]) -> float:
-    """Return how many seconds this machine's clock is ahead of another one."""
-    clock()  # connects, which can take seconds after a failover
-    before = time.time()
-    theirs = clock()
-    return (before + time.time()) / 2 - theirs
-
-
-def _database_time() -> float:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
-        return float(cursor.fetchone()[0])
-
-
-def _redis_time() -> float:
-    seconds, microseconds = redis().time()
-    return float(seconds) + float(microseconds) / 1e6
 
 
 def check_storage() -> Iterator[Finding]:

@@ -235,15 +235,15 @@ CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "control"
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "jobs.tasks.sweep", "schedule": SWEEP_SECONDS, "options": {"expires": SWEEP_SECONDS * 5}},
-    "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60, "options": {"expires": 300}},
-    "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60, "options": {"expires": 300}},
-    "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60, "options": {"expires": 300}},
-    "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60, "options": {"expires": 300}},
+    "sweep": {"task": "jobs.tasks.sweep", "schedule": SWEEP_SECONDS},
+    "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60},
+    "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60},
+    "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60},
+    "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
-    "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60, "options": {"expires": 60}},
-    "build-exports": {"task": "privacy.tasks.build_exports", "schedule": 30, "options": {"expires": 30}},
-    "delete-data": {"task": "privacy.tasks.delete_data", "schedule": 60, "options": {"expires": 60}},
+    "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60},
+    "build-exports": {"task": "privacy.tasks.build_exports", "schedule": 30},
+    "delete-data": {"task": "privacy.tasks.delete_data", "schedule": 60},
     "forget-sessions": {"task": "dashboard.tasks.forget_sessions", "schedule": 3600},
 }
 

@@ -16,7 +16,7 @@ from clients import audit
 from clients.audit import Action, Actor
 from clients.models import Client
 from simservice import encryption
-from simservice.database import database_time
+from simservice.clocks import database_time
 from simservice.encryption import EncryptedValue, Purpose
 from webhooks import addresses, http_client
 from webhooks.models import Endpoint

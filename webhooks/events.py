@@ -31,7 +31,7 @@ INSERT = """
     INSERT INTO webhooks_event
         (name, client_id, job_id, body, created_at, state, failure, failures, trace_parent,
          next_attempt_at)
-    SELECT %(event_name)s, client_id, job_id, %(event_body)s::bytea, %(event_at)s::timestamptz, 'waiting', '', 0,
+    SELECT %(event_name)s, client_id, job_id, %(event_body)s::bytea, statement_timestamp(), 'waiting', '', 0,
         trace_parent, statement_timestamp()
     FROM notifying
 """
@@ -43,11 +43,10 @@ def parameters(payload: Mapping[str, Any] | None) -> dict[str, Any]:
     The body's format: `docs/reference/contract.md#webhook-events`.
     """
     if payload is None:
-        return {"event_name": None, "event_body": None, "event_at": None}
-    now = timezone.now()
-    body = {"kind": KIND, "version": VERSION, "timestamp": iso(now), "payload": payload}
+        return {"event_name": None, "event_body": None}
+    body = {"kind": KIND, "version": VERSION, "timestamp": iso(timezone.now()), "payload": payload}
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return {"event_name": event_name(), "event_body": text.encode(), "event_at": now}
+    return {"event_name": event_name(), "event_body": text.encode()}
 
 
 def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) -> Event:
@@ -58,7 +57,7 @@ def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) ->
         job_id=job_id,
         name=fields["event_name"],
         body=fields["event_body"],
-        created_at=fields["event_at"],
+        created_at=Now(),
         next_attempt_at=Now(),
     )
     transaction.on_commit(announce)

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from clients.audit import SYSTEM
-from simservice.database import database_time
+from simservice.clocks import database_time
 from webhooks import endpoints
 from webhooks.claims import Attempt
 from webhooks.http_client import Response

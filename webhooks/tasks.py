@@ -9,8 +9,8 @@ from typing import Any
 from celery.signals import worker_shutting_down
 from django.db import Error as DatabaseError
 
+from simservice import clocks
 from simservice.celery import app
-from simservice.database import is_clock_right
 from webhooks import events, maintenance, retries
 from webhooks.dispatcher import Dispatcher
 
@@ -54,7 +54,7 @@ def announce_due() -> None:
 def maintain() -> None:
     """Fail events that cannot be sent, delete old data, and notify owners of disabled webhooks."""
     try:
-        if not is_clock_right():
+        if not clocks.is_right():
             return
         done = {
             "events failed": _in_batches(maintenance.fail_undeliverable),

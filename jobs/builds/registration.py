@@ -30,6 +30,7 @@ from jobs.simulator.command import BuildVersion
 from jobs.simulator.process import NotExecutable, SimulatorNotStarted
 from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.simulator.shortfall import Asked
+from simservice.clocks import database_time
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ def register(
         git_branch=origin.git_branch,
         commit=origin.commit,
         defaults=fields,
-        create_defaults={"created_at": timezone.now(), **fields},
+        create_defaults={"created_at": database_time(), **fields},
     )
     # A broken build has just passed the probe. A build that an operator withdrew stays withdrawn.
     if registry.restore(Build.objects.filter(registry.BROKEN, pk=recorded.pk)):

@@ -18,7 +18,7 @@ from django.utils import timezone
 from jobs.enums import ACTIVE, Channel
 from jobs.models import Build, Job
 from jobs.profiles import bundle
-from simservice.database import database_time
+from simservice.clocks import database_time
 
 logger = logging.getLogger(__name__)
 

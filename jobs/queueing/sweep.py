@@ -13,7 +13,6 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 from redis.exceptions import RedisError
 
 from billing.errors import HoldError
@@ -24,6 +23,7 @@ from jobs.models import LOSS_REASONS, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
 from jobs.shards import moves
+from simservice.clocks import database_time
 from simservice.ids import first_id_of
 from simservice.logs import log_ids
 
@@ -145,7 +145,7 @@ def forget_credentials() -> int:
     The process that ends a job deletes them too, but it may die first, or Redis may not respond. Raises RedisError.
     """
     # The request that submits a younger job may not have stored it yet.
-    recent = first_id_of(timezone.now() - SUBMITTED_WITHIN)
+    recent = first_id_of(database_time() - SUBMITTED_WITHIN)
     old = {job_id for job_id in credentials.stored_job_ids() if job_id < recent}
     unfinished = set(Job.objects.filter(pk__in=old, status__in=ACTIVE).values_list("id", flat=True))
     for job_id in old - unfinished:

@@ -7,7 +7,7 @@ from billing import ledger, prices
 from billing.clock import month_of
 from billing.models import Account
 from jobs import variants
-from simservice.database import database_time
+from simservice.clocks import database_time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from simservice import causes
+from simservice import clocks
 from simservice.redis.client import best_effort, redis
 
 KEY = "workers"
@@ -29,22 +29,17 @@ def report(worker: str, *, slots: int = 1, layers: Iterable[str] = ()) -> None:
 
 
 def _record(member: str) -> None:
-    """Store a heartbeat and remove those older than FORGOTTEN_SECONDS. Raises RedisError."""
-    now = time.time()
+    """Store a heartbeat and remove those older than FORGOTTEN_SECONDS. Raises RedisError.
+
+    Redis's clock decides, so a worker whose own clock is wrong is alive, and does not forget the others.
+    """
+    before = time.time()
+    now = clocks.redis_time().timestamp()
+    clocks.agrees_with("Redis", ahead=(before + time.time()) / 2 - now)
     with redis().pipeline() as pipe:
         pipe.zadd(KEY, {member: now})
         pipe.zremrangebyscore(KEY, 0, now - FORGOTTEN_SECONDS)
-        pipe.time()
-        *_, theirs = pipe.execute()
-    _compare_clocks(now, theirs)
-
-
-def _compare_clocks(before: float, theirs: tuple[int, int]) -> None:
-    """Log if this machine's clock differs from that of Redis: heartbeats of other machines then look too old."""
-    seconds, microseconds = theirs
-    ahead = (before + time.time()) / 2 - seconds - microseconds / 1e6
-    if cause := causes.wrong_clock("Redis", ahead=ahead):
-        causes.report(cause)
+        pipe.execute()
 
 
 def simulation_workers() -> list[LiveWorker]:
@@ -60,13 +55,13 @@ def last_seen() -> dict[LiveWorker, float]:
 
     Raises RedisError if Redis does not respond.
     """
-    now = time.time()
     with redis().pipeline(transaction=False) as pipe:
-        pipe.zrangebyscore(KEY, now - FORGOTTEN_SECONDS, "+inf", withscores=True)
+        pipe.zrange(KEY, 0, -1, withscores=True)
         pipe.time()
-        members, theirs = pipe.execute()
-    _compare_clocks(now, theirs)
-    return {_parse_worker(str(member)): now - at for member, at in members if str(member).startswith(SIMULATION)}
+        members, (seconds, microseconds) = pipe.execute()
+    now = seconds + microseconds / 1e6
+    ages = {str(member): now - at for member, at in members if str(member).startswith(SIMULATION)}
+    return {_parse_worker(member): age for member, age in ages.items() if age <= FORGOTTEN_SECONDS}
 
 
 def _parse_worker(member: str) -> LiveWorker:

@@ -8,7 +8,7 @@ from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
-from simservice import causes
+from simservice import causes, clocks
 from simservice.api.errors import NotReady, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
@@ -16,7 +16,7 @@ from simservice.redis import worker_heartbeats
 from simservice.web.error_pages import wants_json
 
 TIMEOUT_SECONDS = 2.5
-DEPENDENCIES = ("database", "redis", "worker")
+DEPENDENCIES = ("database", "clock", "redis", "worker")
 LAYERS_EXAMPLE = ["bubblewrap", "landlock", "network_namespace", "own_uid", "rlimits", "seccomp"]
 
 # Connections that hang time out by themselves after a few seconds, but the response does not wait for them.
@@ -34,6 +34,7 @@ class Readiness(TypedDict):
 
     status: Literal["ok", "unavailable"]
     database: bool
+    clock: Annotated[bool, "Whether this process's clock agrees with the database's"]
     redis: bool
     worker: bool
     sandbox: Annotated[list[str], "The sandbox layers that are active on every live simulation worker"]
@@ -49,18 +50,19 @@ READYZ = Operation(
     id="getReadiness",
     tag="Health",
     summary="Check readiness",
-    description="The service is ready if the database, Redis and at least one simulation worker are available.",
+    description="The service is ready if the database, Redis and at least one simulation worker are available, and "
+    "this process's clock agrees with the database's.",
     responses={
         200: ResponseSpec(
             description="The service is ready.",
             shape=Readiness,
-            example={"status": "ok", "database": True, "redis": True, "worker": True, "sandbox": LAYERS_EXAMPLE},
+            example={"status": "ok", **dict.fromkeys(DEPENDENCIES, True), "sandbox": LAYERS_EXAMPLE},
         ),
         503: ResponseSpec(
             description="The service is not ready. A client that asks for JSON with `Accept`, or sends a key, gets "
             "the error `queue_unavailable` instead, with these fields in `meta`.",
             shape=Readiness,
-            example={"status": "unavailable", "database": True, "redis": True, "worker": False, "sandbox": []},
+            example={"status": "unavailable", **dict.fromkeys(DEPENDENCIES, True), "worker": False, "sandbox": []},
         ),
     },
 )
@@ -76,7 +78,7 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
 @documented(READYZ)
 @read_only
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Return 200 if the database, Redis and at least one simulation worker are available, else 503."""
+    """Return 200 if every part of `DEPENDENCIES` is available or right, else 503."""
     state = _check_all()
     if all(state[name] for name in DEPENDENCIES):
         return JsonResponse({"status": "ok", **state})
@@ -87,7 +89,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 
 def _check_all() -> dict[str, bool | list[str]]:
     """Check all dependencies at once. Those that take longer than TIMEOUT_SECONDS are unavailable."""
-    state: dict[str, bool | list[str]] = {**dict.fromkeys(DEPENDENCIES, False), "sandbox": []}
+    state: dict[str, bool | list[str]] = {**dict.fromkeys(DEPENDENCIES, False), "clock": True, "sandbox": []}
     checks = [_threads.submit(check) for check in (_check_database, _check_redis_and_workers)]
     done, late = wait(checks, timeout=TIMEOUT_SECONDS)
     for check in late:
@@ -98,16 +100,14 @@ def _check_all() -> dict[str, bool | list[str]]:
 
 
 def _check_database() -> dict[str, bool | list[str]]:
-    """Return whether PostgreSQL responds on a new connection."""
+    """Return whether PostgreSQL responds on a new connection, and whether the clock agrees with its clock."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        return {"database": True, "clock": clocks.is_right()}
     except DatabaseError as error:
         causes.report_of(error)
         return {"database": False}
     finally:
         connection.close()
-    return {"database": True}
 
 
 def _check_redis_and_workers() -> dict[str, bool | list[str]]:

@@ -7,7 +7,6 @@ from random import Random
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from jobs.builds import registry
@@ -83,7 +82,7 @@ def test_retention_keeps_the_build_of_each_channel(
     settings.GIT_BRANCHES = BRANCHES[:2]
     for _ in range(ROUNDS):
         now = random.choice(NOWS)
-        monkeypatch.setattr(timezone, "now", lambda now=now: now)
+        monkeypatch.setattr(registry, "database_time", lambda now=now: now)
         available = random_builds(random, now)
         oldest = now - timedelta(days=settings.BUILD_RETENTION_DAYS)
         registry.withdraw_old()

@@ -44,6 +44,20 @@ def test_two_schedulers_send_each_task_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(sent) == sorted(app.conf.beat_schedule)
 
 
+def test_no_task_is_sent_while_nobody_receives_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(Scheduler, "apply_async", lambda _, entry, *__, **___: sent.append(entry.name))
+    scheduler = beat.SharedScheduler(app=app)
+    client.redis().rpush("control", *["message"] * beat.MAX_WAITING)
+    for entry in scheduler.schedule.values():
+        scheduler.apply_async(entry)
+    assert sent == []
+
+
+def test_no_message_depends_on_the_clock_of_its_sender() -> None:
+    assert not [entry for entry in app.conf.beat_schedule.values() if entry.get("options")]
+
+
 def test_each_scheduler_sends_tasks_while_redis_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.outage, "may_try", lambda: False)
     assert [beat.is_first("sweep", seconds=60) for _ in range(2)] == [True, True]

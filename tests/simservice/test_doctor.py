@@ -4,7 +4,7 @@ import smtplib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from pytest_django import Settings
 from redis import Redis
 
 from localstack.redis_server import free_port
-from simservice import doctor
+from simservice import clocks, doctor
 from simservice.doctor import Check, Finding, Level
 from simservice.redis.client import redis
 from tests.s3_server import S3Server
@@ -121,8 +121,7 @@ def test_a_redis_that_refuses_config_is_unknown(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("offset", "where"), [(60, "60.0 s ahead of"), (-60, "60.0 s behind")])
 def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = time.time
-    monkeypatch.setattr("simservice.doctor.time.time", lambda: now() + offset)
+    monkeypatch.setattr(clocks, "database_time", lambda: datetime.now(UTC) - timedelta(seconds=offset))
     finding = only(doctor.check_clock)
     assert finding.level is Level.FAILURE
     assert finding.message.startswith(f"This machine's clock is {where} that of PostgreSQL")
@@ -131,11 +130,11 @@ def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.M
 def test_the_time_to_connect_does_not_count() -> None:
     delays = iter([0.2, 0])
 
-    def clock() -> float:
+    def clock() -> datetime:
         time.sleep(next(delays))
-        return time.time()
+        return datetime.now(UTC)
 
-    assert abs(doctor._seconds_ahead_of(clock)) < 0.05
+    assert abs(clocks.seconds_ahead_of(clock)) < 0.05
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,6 +11,7 @@ from django.conf import settings
 from django.db import connection
 from django.test import Client as HttpClient
 
+from simservice import clocks
 from simservice.redis import client, worker_heartbeats
 
 
@@ -28,10 +30,18 @@ def test_the_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.django_db
 def test_the_service_is_ready_with_a_live_simulation_worker() -> None:
     worker_heartbeats.report("webhooks@here")
-    parts = {"database": True, "redis": True, "worker": False, "sandbox": []}
+    parts = {"database": True, "clock": True, "redis": True, "worker": False, "sandbox": []}
     assert ready() == (503, {"status": "unavailable", **parts})
     worker_heartbeats.report("sim@here")
     assert ready() == (200, {"status": "ok", **parts, "worker": True})
+
+
+@pytest.mark.django_db
+def test_a_process_with_a_wrong_clock_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker_heartbeats.report("sim@here")
+    monkeypatch.setattr(clocks, "database_time", lambda: datetime.now(UTC) - timedelta(days=40))
+    status, parts = ready()
+    assert (status, parts["database"], parts["clock"]) == (503, True, False)
 
 
 @pytest.mark.django_db
@@ -78,6 +88,7 @@ def test_a_database_outage_is_reported_quickly(
     assert timed_ready() == {
         "status": "unavailable",
         "database": False,
+        "clock": True,
         "redis": True,
         "worker": True,
         "sandbox": [],
@@ -97,6 +108,7 @@ def test_a_redis_outage_is_reported_quickly(
     assert timed_ready() == {
         "status": "unavailable",
         "database": True,
+        "clock": True,
         "redis": False,
         "worker": False,
         "sandbox": [],

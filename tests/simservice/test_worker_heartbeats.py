@@ -35,6 +35,15 @@ def test_silent_workers_are_seen_for_a_minute() -> None:
     assert worker_heartbeats.simulation_workers() == [LiveWorker("sim@live", 1)]
 
 
+@pytest.mark.parametrize("days", [-40, 40])
+def test_heartbeats_follow_the_clock_of_redis(days: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker_heartbeats.report("sim@right")
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 86_400 * days)
+    worker_heartbeats.report("sim@wrong")
+    assert sorted(worker.name for worker in worker_heartbeats.simulation_workers()) == ["sim@right", "sim@wrong"]
+
+
 def test_a_worker_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(member: str) -> None:
         raise RedisError
