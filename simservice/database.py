@@ -6,9 +6,13 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 
+from simservice.postgresql.base import limits
+
 # Management commands and migrations have no limit.
 WEB_STATEMENT_SECONDS = 5
 WORKER_STATEMENT_SECONDS = 30
+# PostgreSQL ends a statement itself, unless it does not respond.
+MARGIN_SECONDS = 0.5
 # What Django raises if PostgreSQL does not respond in time.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 
@@ -55,9 +59,11 @@ def is_pooled(wrapper: Any) -> bool:
     return bool(process != wrapper.connection.info.backend_pid)
 
 
-def limit_statements(seconds: int) -> None:
+def limit_statements(seconds: int, *, watched: bool = False) -> None:
     """Limit every statement of this process, waits for locks included. Call before the first connection.
 
-    A longer statement raises OperationalError.
+    A longer statement raises OperationalError, even if PostgreSQL does not respond. With `watched`, a PostgreSQL
+    that does not respond is noticed sooner (`simservice/postgresql/base.py`).
     """
     connections.settings["default"]["OPTIONS"]["options"] += f" -c statement_timeout={seconds}s"
+    limits.deadline_seconds, limits.watched = seconds + MARGIN_SECONDS, watched

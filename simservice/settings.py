@@ -191,8 +191,14 @@ TEMPLATES = [
 # The timeouts release the locks of a process that hangs in a transaction. The check stops statements whose process
 # has died or closed its connection, which would otherwise keep their locks until they end.
 DATABASES: dict[str, dict[str, Any]] = {"default": env.database("DATABASE_URL")}
+DATABASES["default"]["ENGINE"] = "simservice.postgresql"
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
+    # A server whose machine or network is gone is noticed within half a minute. Unix sockets ignore these.
+    keepalives_idle=10,
+    keepalives_interval=5,
+    keepalives_count=3,
+    tcp_user_timeout=30_000,
     connect_timeout=5,
     # PostgreSQL plans each prepared statement of simservice/statements.py only once per connection.
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c client_connection_check_interval=1s"

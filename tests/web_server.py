@@ -93,14 +93,16 @@ def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes 
 
 
 @contextmanager
-def web_server(log: Path, *, worker: str = "simservice.web.gunicorn_worker.Worker") -> Iterator[WebServer]:
-    """Run the Procfile's web process on the test database and a free port within the block."""
+def web_server(
+    log: Path, *, worker: str = "simservice.web.gunicorn_worker.Worker", database_url: str = ""
+) -> Iterator[WebServer]:
+    """Run the Procfile's web process on the test database, or another one, and a free port within the block."""
     port = free_port()
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # Deployments do not set DJANGO_SETTINGS_MODULE; pytest does.
     outside = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    environment = {**outside, "DATABASE_URL": database.geturl(), "PORT": str(port), "PATH": path}
+    environment = {**outside, "DATABASE_URL": database_url or database.geturl(), "PORT": str(port), "PATH": path}
     line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
     line = line.replace("simservice.web.gunicorn_worker.Worker", worker)
     with log.open("wb") as output:

@@ -27,7 +27,8 @@ from redis.exceptions import RedisError
 from jobs import lifecycle
 from jobs.enums import WAITING, Status
 from jobs.models import Job
-from simservice.redis.client import RETRY_SECONDS, TIMEOUT_SECONDS, Outage, best_effort, redis
+from simservice.outages import RETRY_SECONDS
+from simservice.redis.client import TIMEOUT_SECONDS, RedisOutage, best_effort, redis
 
 # A sorted set, because it contains each member only once: at most one hint.
 HINTS = "sim.hints"
@@ -38,7 +39,7 @@ SWEEP_BATCH = 100
 ANNOUNCED_WITHIN = timedelta(seconds=2)
 UNANNOUNCED = Q(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
 # Whether waiting for hints works in this process.
-outage = Outage("idle slots look for jobs every second", recovery="idle slots wait for hints")
+outage = RedisOutage("idle slots look for jobs every second", recovery="idle slots wait for hints")
 
 
 def announce(job: Job) -> None:

@@ -8,7 +8,8 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import DataError
 
-from simservice.redis import client, shared_metrics
+from simservice import outages
+from simservice.redis import shared_metrics
 from simservice.redis.client import best_effort, outage, redis
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
@@ -43,7 +44,7 @@ def test_an_outage_costs_one_command_one_log_line_and_one_count(caplog: pytest.L
 
 
 def test_redis_is_retried_after_a_delay(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(client, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(outages, "RETRY_SECONDS", 0.05)
     caplog.set_level(logging.WARNING)
     best_effort(refuse, default="")
     assert best_effort(lambda: "result", default="") == ""
@@ -56,7 +57,7 @@ def test_redis_is_retried_after_a_delay(monkeypatch: pytest.MonkeyPatch, caplog:
 
 
 def test_only_one_thread_at_a_time_probes_a_hanging_redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(outages, "RETRY_SECONDS", 0.0)
     outage.record_failure(RedisConnectionError())
     release, started = threading.Event(), threading.Event()
 

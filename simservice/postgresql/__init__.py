@@ -1,0 +1,1 @@
+"""A database backend whose connections notice that PostgreSQL does not respond."""

@@ -1,0 +1,135 @@
+"""PostgreSQL stops to respond, and keeps its connections open: what `web` answers, and when.
+
+The times are twice those that docs/explanation/processes.md promises, for busy machines.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+from pytest_django import DjangoDbBlocker
+
+from simservice.postgresql import base
+from tests.emptying import empty_database
+from tests.factories import make_key
+from tests.faults.proxy import Address, Proxy, proxy
+from tests.web_server import Response, WebServer, request, web_server
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.direct]
+THREADS = 8
+STATIC = b"/static/css/site.css"
+SHARE = b"/share/" + b"x" * 22
+
+
+def server_socket() -> str:
+    """Return the path of the Unix socket of the tests' PostgreSQL."""
+    (folder,) = parse_qs(urlsplit(os.environ["DATABASE_URL"]).query)["host"]
+    return f"{folder}/.s.PGSQL.5432"
+
+
+def url_through(address: Address) -> str:
+    """Return the URL of the test database at another address."""
+    parts = urlsplit(os.environ["DATABASE_URL"])
+    user = f"{parts.username}:{parts.password}@"
+    name = settings.DATABASES["default"]["NAME"]
+    if isinstance(address, tuple):
+        return f"postgresql://{user}{address[0]}:{address[1]}/{name}"
+    return f"postgresql://{user}/{name}?host={Path(address).parent}"
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def frozen(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[tuple[WebServer, Proxy, bytes]]:
+    """A web server behind a proxy of PostgreSQL, and an `Authorization` header."""
+    address: Address = str(tmp_path / ".s.PGSQL.5432") if request.param == "unix" else ("127.0.0.1", 0)
+    with django_db_blocker.unblock():
+        bearer = f"Authorization: Bearer {make_key()[1]}".encode()
+        with serving(address, tmp_path) as (web, gate):
+            yield web, gate, bearer
+        empty_database()
+
+
+@contextmanager
+def serving(address: Address, folder: Path) -> Iterator[tuple[WebServer, Proxy]]:
+    with proxy(server_socket(), address) as gate:
+        reached: Address = ("127.0.0.1", gate.port) if isinstance(address, tuple) else address
+        with web_server(folder / "web.log", database_url=url_through(reached)) as web:
+            yield web, gate
+
+
+def timed(web: WebServer, target: bytes, *headers: bytes) -> tuple[Response, float]:
+    """Return a response, and how many seconds it took."""
+    started = time.monotonic()
+    return web.send(request(target, *headers)), time.monotonic() - started
+
+
+def wait_until_answered(web: WebServer, bearer: bytes) -> float:
+    """Wait until the API answers again. Return how many seconds it took."""
+    started = time.monotonic()
+    while web.send(request(b"/v1/sim/jobs", bearer)).status != 200:
+        assert time.monotonic() - started < 20
+        time.sleep(0.1)
+    return time.monotonic() - started
+
+
+def test_web_answers_while_postgresql_is_frozen(frozen: tuple[WebServer, Proxy, bytes]) -> None:
+    web, gate, bearer = frozen
+    with ThreadPoolExecutor(3 * THREADS) as clients:
+        # Each thread has a connection.
+        list(clients.map(lambda _: web.send(request(b"/v1/sim/jobs", bearer)), range(3 * THREADS)))
+        gate.flows.clear()
+        stuck = [clients.submit(timed, web, b"/v1/sim/jobs", bearer) for _ in range(2 * THREADS)]
+        others = {path: clients.submit(timed, web, path) for path in (b"/healthz", b"/readyz", STATIC)}
+        answers = {path: pending.result() for path, pending in others.items()}
+        assert {path: answer.status for path, (answer, _) in answers.items()} == {
+            b"/healthz": 200,
+            b"/readyz": 503,
+            STATIC: 200,
+        }
+        assert max(seconds for _, seconds in answers.values()) < 6
+        refused = [pending.result() for pending in stuck]
+        assert {answer.code() for answer, _ in refused} == {"queue_unavailable"}
+        assert max(seconds for _, seconds in refused) < 12
+    # Later requests are not delayed.
+    assert timed(web, b"/readyz")[1] < 6
+    assert timed(web, SHARE)[0].status == 503
+    gate.flows.set()
+    assert wait_until_answered(web, bearer) < 10
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch, django_db_setup: None) -> Iterator[Any]:
+    """A connection with a short deadline and no time limit of PostgreSQL's own."""
+    monkeypatch.setattr(base.limits, "deadline_seconds", 0.5)
+    parameters = connection.get_connection_params() | {"cursor_factory": None}
+    with base.Connection.connect(**parameters) as limited:
+        yield limited
+
+
+@pytest.mark.django_db
+def test_a_statement_without_a_response_closes_its_connection(limited: base.Connection) -> None:
+    with pytest.raises(psycopg.OperationalError, match="does not respond"):
+        limited.execute("SELECT pg_sleep(2)")
+    assert limited.closed
+
+
+@pytest.mark.django_db
+def test_a_slow_statement_is_not_an_outage(limited: base.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base.limits, "deadline_seconds", 30.0)
+    monkeypatch.setattr(base.limits, "watched", True)
+    limited.execute("SELECT pg_sleep(1)")
+    assert not base.outage.is_known()
+    assert limited.execute("SELECT 1").fetchone() == (1,)
