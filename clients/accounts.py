@@ -12,10 +12,11 @@ from billing import ledger
 from billing.models import Account, Grant, GrantReason, Plan
 from clients import audit, former_addresses
 from clients.audit import Action, Actor
-from clients.errors import ClientNameTaken
+from clients.errors import ClientNameTaken, TooManyClients
 from clients.models import DEFAULT_CLIENT, Client, FirstAccount, Membership
 
 MAX_NAME_CHARACTERS = 40
+MAX_CLIENTS = 200
 
 
 @transaction.atomic
@@ -33,9 +34,12 @@ def default_client(account: Account) -> Client:
 
 
 def create_client(account: Account, name: str, *, by: Actor) -> Client:
-    """Create a client. Raises ClientNameTaken, also if two requests create the same client at once."""
+    """Create a client. Raises TooManyClients, or ClientNameTaken, also if two requests create it at once."""
     try:
         with transaction.atomic():
+            Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+            if account.clients.count() >= MAX_CLIENTS:
+                raise TooManyClients(f"An account can have at most {MAX_CLIENTS} clients.")
             created = Client.objects.create(account=account, name=name)
             audit.record(account.pk, Action.CLIENT_CREATED, by=by, target_id=created.pk, target=name)
     except IntegrityError:

@@ -78,6 +78,23 @@ def record(
     )
 
 
+def record_all(action: Action, targets: Iterable[tuple[int, int, object]], *, by: Actor) -> None:
+    """Write one event for each account, target id and target. One query for a thousand."""
+    events = [
+        AuditEvent(
+            account_id=account_id,
+            action=action,
+            user_id=by.user.pk if by.user else None,
+            actor=by.label[:MAX_LABEL_CHARACTERS],
+            address=by.address,
+            target_id=target_id,
+            target=str(target)[:MAX_LABEL_CHARACTERS],
+        )
+        for account_id, target_id, target in targets
+    ]
+    AuditEvent.objects.bulk_create(events, batch_size=1000)
+
+
 def events_of(
     account: Account, *, actions: Iterable[Action] = (), user_id: int | None = None
 ) -> QuerySet[AuditEvent]:

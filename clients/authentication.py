@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
 from billing.models import Account, Plan
 from clients import keys
 from clients.models import ApiKey, Client
-from simservice.api.errors import ExpiredToken, InvalidToken, MissingToken, RevokedToken
+from simservice.api.errors import ExpiredToken, InvalidToken, MissingToken, ReadOnlyKey, RevokedToken
 from simservice.logs import add_log_ids
 
 
@@ -40,7 +41,7 @@ class KeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer <API key>` (`docs/reference/contract.md#authentication`)."""
 
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
-        """Return the caller. Raises MissingToken, InvalidToken, RevokedToken or ExpiredToken."""
+        """Return the caller. Raises MissingToken, InvalidToken, RevokedToken, ExpiredToken or ReadOnlyKey."""
         key = keys.find_key(_bearer(request))
         if key is None:
             raise InvalidToken
@@ -48,6 +49,8 @@ class KeyAuthentication(BaseAuthentication):
             raise RevokedToken
         if key.expires_at is not None and key.expires_at <= timezone.now():
             raise ExpiredToken
+        if key.is_read_only and request.method not in SAFE_METHODS:
+            raise ReadOnlyKey
         keys.record_use(key)
         add_log_ids(account_id=key.client.account_id)
         return Caller(key), key

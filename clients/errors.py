@@ -9,6 +9,14 @@ class NotAMember(Exception):
     """The user does not belong to the account any more."""
 
 
+class TooManyKeys(Exception):
+    """The account cannot have another key; the message is a sentence for the member."""
+
+
+class TooManyClients(Exception):
+    """The account cannot have another client; the message is a sentence for the member."""
+
+
 class LastOwner(Exception):
     """The change would leave the account without an owner who can log in."""
 

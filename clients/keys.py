@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from billing.models import Account, Plan
 from clients import audit
 from clients.audit import Action, Actor
-from clients.errors import NotAMember
+from clients.errors import NotAMember, TooManyKeys
 from clients.models import ApiKey, Client, Membership
 from simservice.rows import RowReader
 from simservice.statements import Statement, read_first
@@ -26,14 +26,21 @@ PREFIX = "sk_"
 RANDOM_CHARACTERS = 40
 CHECKSUM_CHARACTERS = 6
 FORMAT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARACTERS}}}\Z")
+MAX_ACTIVE = 200
 USE_RECORDED_EVERY = timedelta(minutes=1)
 
+# A key never does more than its maker's current role allows.
+_IS_READ_ONLY = """EXISTS (
+    SELECT FROM clients_membership AS maker
+    WHERE maker.user_id = clients_apikey.created_by_id AND maker.account_id = clients_client.account_id
+        AND maker.role = 'viewer'
+)"""
 KEY, CLIENT, ACCOUNT, PLAN = RowReader(ApiKey), RowReader(Client), RowReader(Account), RowReader(Plan)
 # Every request with a key runs this query.
 FIND_KEY = Statement(
     "find_key",
     f"""
-    SELECT {KEY.columns}, {CLIENT.columns}, {ACCOUNT.columns}, {PLAN.columns}
+    SELECT {KEY.columns}, {CLIENT.columns}, {ACCOUNT.columns}, {PLAN.columns}, {_IS_READ_ONLY}
     FROM clients_apikey
     JOIN clients_client ON clients_client.id = clients_apikey.client_id
     JOIN billing_account ON billing_account.id = clients_client.account_id
@@ -69,8 +76,13 @@ def digest_of(secret: str) -> str:
 def create_key(
     client: Client, *, by: Actor, name: str = "", expires_at: datetime | None = None
 ) -> tuple[ApiKey, str]:
-    """Create a key for `client`; return it with its secret, which is not stored. Raises NotAMember."""
+    """Create a key for `client`; return it with its secret, which is not stored.
+
+    Raises NotAMember, or TooManyKeys if a person creates it and the account has `MAX_ACTIVE`, or created as many
+    today.
+    """
     if by.user is not None:
+        _require_room(client)
         _lock_membership(client, by.user)
     body = PREFIX + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
     secret = body + checksum(body)
@@ -84,6 +96,16 @@ def create_key(
     )
     _record(Action.KEY_CREATED, key, by=by, client=client.name, name=name)
     return key, secret
+
+
+def _require_room(client: Client) -> None:
+    """Lock the client's account, and raise TooManyKeys if it cannot have another key."""
+    Account.objects.select_for_update(no_key=True).get(pk=client.account_id)
+    of_account = ApiKey.objects.filter(client__account=client.account_id)
+    if of_account.filter(is_active()).count() >= MAX_ACTIVE:
+        raise TooManyKeys(f"An account can have at most {MAX_ACTIVE} active keys. Revoke one that you do not need.")
+    if of_account.filter(created_at__gt=Now() - timedelta(days=1)).count() >= MAX_ACTIVE:
+        raise TooManyKeys(f"An account can create at most {MAX_ACTIVE} keys a day. Try again tomorrow.")
 
 
 def _lock_membership(client: Client, user: User) -> None:
@@ -123,14 +145,21 @@ def revoke_all(chosen: QuerySet[ApiKey], *, by: Actor) -> int:
     unrevoked = chosen.filter(revoked_at=None).select_related("client").order_by("pk")
     locked = list(unrevoked.select_for_update(of=("self",), no_key=True))
     ApiKey.objects.filter(pk__in=[key.pk for key in locked]).update(revoked_at=Now())
-    for key in locked:
-        _record(Action.KEY_REVOKED, key, by=by)
+    audit.record_all(Action.KEY_REVOKED, [(key.client.account_id, key.pk, key) for key in locked], by=by)
     return len(locked)
 
 
 def is_active() -> Q:
     """Return the condition for keys that are neither revoked nor expired."""
     return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=Now()))
+
+
+def with_access(chosen: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+    """Add to keys whether they are read-only, because the person who created them is a viewer now."""
+    viewers = Membership.objects.filter(
+        user=OuterRef("created_by"), account=OuterRef("client__account"), role=Membership.Role.VIEWER
+    )
+    return chosen.annotate(is_read_only=Exists(viewers))  # type: ignore[no-redef]  # the attribute is for `find_key`
 
 
 def active_keys_of(user: User, account: Account) -> QuerySet[ApiKey]:
@@ -153,7 +182,8 @@ def find_key(secret: str) -> ApiKey | None:
     key = KEY.instance(row)
     key.client = CLIENT.instance(row := row[KEY.width :])
     key.client.account = ACCOUNT.instance(row := row[CLIENT.width :])
-    key.client.account.plan = PLAN.instance(row[ACCOUNT.width :])
+    key.client.account.plan = PLAN.instance(row := row[ACCOUNT.width :])
+    key.is_read_only = row[PLAN.width]
     return key
 
 

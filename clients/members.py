@@ -41,7 +41,10 @@ def verified_address(user: User) -> str:
 
 @transaction.atomic
 def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> Membership | None:
-    """Change a member's role; return None if there is no such member. Raises LastOwner."""
+    """Change a member's role; return None if there is no such member. Raises LastOwner.
+
+    The keys of a viewer can only read (`clients/keys.py`).
+    """
     member = _lock_member(account, member_id)
     if member is None:
         return None
@@ -50,7 +53,8 @@ def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> M
     old, member.role = member.role, role
     member.save(update_fields=["role"])
     if old != role:
-        record(Action.MEMBER_ROLE_CHANGED, member, by=by, old=old, new=role)
+        keys_changed = keys.active_keys_of(member.user, account).count() if Role.VIEWER in (old, role) else 0
+        record(Action.MEMBER_ROLE_CHANGED, member, by=by, old=old, new=role, keys=keys_changed)
     return member
 
 
@@ -71,7 +75,7 @@ def remove(account: Account, member_id: int, *, by: Actor, revoke_keys: bool) ->
     return member
 
 
-def record(action: Action, member: Membership, *, by: Actor, **details: str) -> None:
+def record(action: Action, member: Membership, *, by: Actor, **details: str | int) -> None:
     """Write an audit event about a member."""
     target = audit.name_of(member.user)
     audit.record(member.account_id, action, by=by, target_id=member.user_id, target=target, **details)

@@ -56,6 +56,8 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    # Set by the queries of `clients/keys.py`.
+    is_read_only: bool
     last_used_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -154,6 +154,11 @@ def limited_by_address(view: View) -> View:
     return limited
 
 
+def spend_form(request: HttpRequest, user_id: int) -> None:
+    """Count a form that a logged-in user sends. Raises RateLimitExceeded."""
+    spend(request, Limit("forms", user_id, RateLimitItemPerMinute(settings.FORMS_PER_MINUTE), scope="user"))
+
+
 def _public_limit(address: str) -> Limit:
     """Return the limit of the network of an IP address."""
     item = RateLimitItemPerMinute(settings.PUBLIC_REQUESTS_PER_MINUTE)

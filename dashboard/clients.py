@@ -15,7 +15,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
 from clients import accounts, form_tokens, keys
-from clients.errors import ClientNameTaken, FormAlreadySent, InvalidFormToken, NotAMember
+from clients.errors import (
+    ClientNameTaken,
+    FormAlreadySent,
+    InvalidFormToken,
+    NotAMember,
+    TooManyClients,
+    TooManyKeys,
+)
 from clients.members import Role
 from clients.models import ApiKey, Client
 from dashboard.access import AccountAccess, account_page
@@ -60,6 +67,8 @@ def clients(request: HttpRequest, access: AccountAccess) -> HttpResponse:
             created = accounts.create_client(access.account, form.cleaned_data["name"], by=access.actor)
         except ClientNameTaken:
             form.add_error("name", "A client with this name already exists.")
+        except TooManyClients as error:
+            form.add_error(NON_FIELD_ERRORS, str(error))
         else:
             messages.success(request, f"Client {created.name} created.")
             return redirect("client", access.account.name, created.pk)
@@ -103,11 +112,15 @@ def client(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpR
             raise Http404 from None
         except InvalidFormToken:
             form.add_error(NON_FIELD_ERRORS, OLD_FORM)
+        except TooManyKeys as error:
+            form.add_error(NON_FIELD_ERRORS, str(error))
         else:
             made = {"key": key, "secret": secret, "address": api_url(request)}
             return render(request, "dashboard/key_made.html", {"section": "clients", "client": found, **made})
     page = page_of(
-        request, ApiKey.objects.filter(client=found).select_related("created_by"), account_id=access.account.pk
+        request,
+        keys.with_access(ApiKey.objects.filter(client=found)).select_related("created_by"),
+        account_id=access.account.pk,
     )
     context = {
         "section": "clients",
@@ -158,5 +171,7 @@ def find_client(access: AccountAccess, client_id: int) -> Client:
 def _find_key(access: AccountAccess, key_id: int) -> ApiKey:
     """Return a key of one of the account's clients, with its client. Raises Http404."""
     return get_object_or_404(
-        ApiKey.objects.select_related("client", "created_by"), pk=key_id, client__account=access.account
+        keys.with_access(ApiKey.objects.select_related("client", "created_by")),
+        pk=key_id,
+        client__account=access.account,
     )

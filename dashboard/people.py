@@ -91,8 +91,18 @@ def change_role(request: HttpRequest, access: AccountAccess, member_id: int) -> 
         return redirect("people", access.account.name)
     if found is None:
         raise Http404
-    messages.success(request, f"{audit.name_of(found.user)} is now {WITH_ARTICLE[role]}.")
+    messages.success(request, f"{audit.name_of(found.user)} is now {WITH_ARTICLE[role]}.{_read_only_keys(found)}")
     return redirect("people", access.account.name)
+
+
+def _read_only_keys(member: Membership) -> str:
+    """Return a sentence about the active keys of a new viewer, or an empty text."""
+    active = keys.active_keys_of(member.user, member.account)
+    if member.role != Role.VIEWER or not (count := active.count()):
+        return ""
+    names = ", ".join(str(key) for key in active[:MAX_SHOWN_KEYS])
+    shown = names if count <= MAX_SHOWN_KEYS else f"{names} and {count - MAX_SHOWN_KEYS} others"
+    return f" Keys that they created can now only read: {shown}."
 
 
 @account_page(read=Role.OWNER, post=Role.OWNER)

@@ -112,6 +112,7 @@ METRICS_TOKEN = env.text("METRICS_TOKEN")
 OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 # Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
+FORMS_PER_MINUTE = env.integer("FORMS_PER_MINUTE", default=120, minimum=1)
 PUBLIC_REQUESTS_PER_MINUTE = env.integer("PUBLIC_REQUESTS_PER_MINUTE", default=300, minimum=1)
 
 # Users: whether anyone can sign up, the plan of their accounts, and the credits of each first account (0: none).

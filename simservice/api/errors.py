@@ -98,6 +98,14 @@ class InactiveEntitlement(ApiError):
     message = "The account is suspended and cannot submit jobs."
 
 
+class ReadOnlyKey(ApiError):
+    status, code = 403, "read_only_key"
+    message = (
+        "This key can only read, because the person who created it is a viewer of the account. "
+        "Use a key of a member or owner."
+    )
+
+
 class NotFound(ApiError):
     status, code = 404, "not_found"
     message = "The resource does not exist or belongs to another account."

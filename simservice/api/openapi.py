@@ -21,6 +21,7 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.schemas.generators import EndpointEnumerator
 
 from simservice.api import errors, shapes
@@ -58,6 +59,7 @@ ERROR_DESCRIPTIONS = {
     400: "The request is invalid.",
     401: "The API key is missing or not accepted.",
     402: "The account does not have enough credits or is suspended.",
+    403: "The API key can only read.",
     404: "The resource does not exist or belongs to another account.",
     405: "The path does not support the method.",
     409: "The request conflicts with the current state.",
@@ -93,7 +95,8 @@ class DocumentedSchema(AutoSchema):
             return None
         security = self.get_auth()
         self.common_headers = (REQUEST_ID, *(RATE_LIMIT if security else ()))
-        return {**self.operation_object(operation, KEY_ERRORS if security else ()), "security": security}
+        key_errors = KEY_ERRORS if method in SAFE_METHODS else (*KEY_ERRORS, errors.ReadOnlyKey)
+        return {**self.operation_object(operation, key_errors if security else ()), "security": security}
 
     def operation_object(self, operation: Operation, key_errors: Sequence[type[ApiError]] = ()) -> Schema:
         """Return the Operation Object of a documented view."""
