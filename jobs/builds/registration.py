@@ -11,6 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.utils import timezone
 
 from jobs.builds import registry
@@ -89,7 +90,7 @@ def register(
 ) -> Build:
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
-    The executable can read its own folder and the paths in `readable`. `profiles` is the folder of its bundled
+    The executable can read itself and the paths in `readable`. `profiles` is the folder of its bundled
     files; without it, a registered build keeps those that it has. Raises UnusableBuild if the executable cannot be
     run in the sandbox, does not print its version, or has too many bundled files, and NotChecked.
     """
@@ -173,10 +174,16 @@ def version_of(build: Build) -> BuildVersion:
 
 
 def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
-    """Return the paths that a build can read, in addition to the system's files."""
+    """Return the paths that a build can read, in addition to the system's files: itself and those given.
+
+    Raises UnusableBuild if one contains the data of jobs.
+    """
     given = list(readable)
     # With and without resolved links: a program can use either.
-    paths = {executable.resolve().parent, *(path.absolute() for path in given), *(path.resolve() for path in given)}
+    paths = {executable.resolve(), *(path.absolute() for path in given), *(path.resolve() for path in given)}
+    for path in paths:
+        if settings.DATA_DIR.resolve().is_relative_to(path):
+            raise UnusableBuild(f"{path} contains DATA_DIR, the files of jobs. Choose a smaller folder.")
     return sorted(map(str, paths))
 
 

@@ -338,12 +338,40 @@ def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: S
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs simulators as itself")
-def test_an_unreadable_folder_is_named_in_the_error(tmp_path: Path) -> None:
+def test_an_unreadable_build_is_named_in_the_error(tmp_path: Path) -> None:
     simc = script(tmp_path / "simc", f"echo '{VERSION}'")
-    tmp_path.chmod(0o700)
-    with pytest.raises(CommandError, match=f"{tmp_path} is closed to other users.* chmod -R o\\+rX {tmp_path}"):
+    simc.chmod(0o700)
+    with pytest.raises(CommandError, match=f"{simc} is closed to other users.* chmod -R o\\+rX {simc}"):
         registerbuild(simc)
     assert not Build.objects.exists()
+
+
+def test_a_build_cannot_read_the_files_beside_it(tmp_path: Path) -> None:
+    secret = tmp_path / ".ssh" / "id_ed25519"
+    secret.parent.mkdir()
+    secret.write_text("secret")
+    reads = script(tmp_path / "simc", f"cat {secret} || echo '{VERSION}'")
+    registerbuild(reads)
+    assert Build.objects.get().readable_paths == [str(reads)]
+
+
+def test_a_build_can_read_what_was_named_on_purpose(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "version").write_text(VERSION)
+    needs = script(tmp_path / "simc", f"cat {data}/version")
+    with pytest.raises(CommandError, match="did not print its version"):
+        registerbuild(needs)
+    registerbuild(needs, "--readable", str(data))
+    assert Build.objects.get().simc_version == "1120-01"
+
+
+def test_no_build_can_read_the_files_of_jobs(tmp_path: Path, settings: Settings) -> None:
+    simc = script(tmp_path / "simc", f"echo '{VERSION}'")
+    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    for folder in (settings.DATA_DIR, settings.DATA_DIR.parent, Path("/")):
+        with pytest.raises(CommandError, match="contains DATA_DIR"):
+            registerbuild(simc, "--readable", str(folder))
 
 
 def test_a_build_below_a_closed_folder_can_be_registered(tmp_path: Path) -> None:

@@ -32,17 +32,28 @@ class Command(BaseCommand):
         parser.add_argument("--branch", required=True, help="the git branch it was built from")
         parser.add_argument("--commit", required=True, help="the commit it was built from")
         parser.add_argument("--profiles", type=Path, help="the folder with its bundled files, which are checked")
+        parser.add_argument(
+            "--readable",
+            type=Path,
+            action="append",
+            default=[],
+            help="a file or folder that the executable needs beside itself, such as its libraries; can be repeated",
+        )
         parser.add_argument("--repo", help="the repository it was built from, shown to callers")
         parser.add_argument("--created-at", type=_aware_time, help="when it was built, ISO 8601 (default: now)")
         parser.add_argument("--restore", action="store_true", help="make a withdrawn build available again")
         parser.add_argument("--if-new", action="store_true", help="do nothing if the commit is already registered")
 
-    def handle(self, *args: Any, executable: Path, profiles: Path | None, **options: Any) -> None:
+    def handle(
+        self, *args: Any, executable: Path, profiles: Path | None, readable: list[Path], **options: Any
+    ) -> None:
         registered = Build.objects.filter(git_branch=options["branch"], commit=options["commit"])
         if options["if_new"] and registered.exists():
             return
         if profiles is not None and not profiles.is_dir():
             raise CommandError(f"{profiles} is not a folder.")
+        if missing := [path for path in readable if not path.exists()]:
+            raise CommandError(f"{missing[0]} does not exist.")
         self.warn_of_branch(options["branch"])
         origin = registration.Origin(
             git_branch=options["branch"],
@@ -51,7 +62,9 @@ class Command(BaseCommand):
             created_at=options["created_at"],
         )
         try:
-            build = registration.register(executable, origin, profiles=profiles, on_progress=self.show_progress)
+            build = registration.register(
+                executable, origin, readable=readable, profiles=profiles, on_progress=self.show_progress
+            )
         except registration.UnusableBuild as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
         except registration.NotChecked as error:
