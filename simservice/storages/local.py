@@ -10,7 +10,8 @@ from typing import IO, cast
 from django.core.files import File
 from django.core.files.storage import FileSystemStorage
 
-FILE_MODE = 0o644
+# Only the service's own user reads them.
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
 BUFFER_BYTES = 64 << 10
 
 
@@ -31,7 +32,7 @@ class LocalStorage(FileSystemStorage):
         """Save files together, because that needs fewer commits of the file system's journal."""
         paths = {Path(self.path(name)): content for name, content in files.items()}
         folders = {path.parent for path in paths}
-        changed = {each for folder in folders for each in _create_folder(folder)}
+        changed = {each for folder in folders for each in self._create_folder(folder)}
         parts = {path.with_name(f"{path.name}.part"): path for path in paths}
         try:
             _write(dict(zip(parts, paths.values(), strict=True)))
@@ -44,6 +45,17 @@ class LocalStorage(FileSystemStorage):
             raise
         for folder in changed:
             _sync_folder(folder)
+
+    def _create_folder(self, folder: Path) -> list[Path]:
+        """Create a folder for new files; return all folders that get a new entry, including parents of new ones."""
+        if folder.is_dir():
+            return [folder]
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            # The folders above the storage also contain the directories of runs, which run as other users.
+            mode = FOLDER_MODE if each.is_relative_to(self.location) else 0o755
+            each.mkdir(mode=mode, exist_ok=True)
+        return [folder, *(each.parent for each in missing)]
 
     def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:  # noqa: ARG002 - only buckets need `stop`
         """Open a file for reading from byte `start`."""
@@ -88,15 +100,6 @@ def _write(files: Mapping[Path, IO[bytes]]) -> None:
             os.fchmod(file.fileno(), FILE_MODE)
         for file in written:
             os.fsync(file.fileno())
-
-
-def _create_folder(folder: Path) -> list[Path]:
-    """Create a folder for new files; return all folders that get a new entry, including parents of new folders."""
-    if folder.is_dir():
-        return [folder]
-    changed = [folder, *(each.parent for each in (folder, *folder.parents) if not each.exists())]
-    folder.mkdir(parents=True, exist_ok=True)
-    return changed
 
 
 def _sync_folder(folder: Path) -> None:

@@ -281,6 +281,7 @@ def test_an_export_is_written_in_bounded_memory(owner: Membership, monkeypatch: 
 def test_the_command_writes_a_file(owner: Membership, tmp_path: Path) -> None:
     target = tmp_path / "export.zip"
     call_command("exportaccount", owner.account.name, str(target))
+    assert target.stat().st_mode & 0o777 == 0o600
     assert len(read_archive(target.read_bytes())["jobs.jsonl"]) == 3
     with pytest.raises(CommandError, match="was not written"):
         call_command("exportaccount", owner.account.name, str(target))

@@ -35,9 +35,10 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(disk: LocalStorage, monkey
     assert there[0] is False
 
 
-def test_other_users_can_read_a_file(disk: LocalStorage) -> None:
-    disk.save("a", ContentFile(b"1"))
-    assert Path(disk.path("a")).stat().st_mode & 0o777 == 0o644
+def test_only_the_owner_can_read_a_file(disk: LocalStorage) -> None:
+    disk.save("a/b/c", ContentFile(b"1"))
+    modes = [Path(disk.path(name)).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/c")]
+    assert modes == [0o700, 0o700, 0o600]
 
 
 def test_empty_folders_are_removed_and_others_stay(disk: LocalStorage, tmp_path: Path) -> None:
