@@ -10,7 +10,6 @@ from typing import NoReturn
 from localstack import demo
 from localstack.console import LocalStackError, print_message, print_output
 from localstack.folder import DataFolder
-from localstack.redis_server import free_port
 from localstack.stack import CHECKOUT, Stack, running
 
 WATCH_SECONDS = 3600.0
@@ -26,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _request_stop)
     try:
-        with running(DataFolder(arguments.data), port=arguments.port or free_port()) as stack:
+        with running(DataFolder(arguments.data), port=arguments.port) as stack:
             if arguments.once:
                 return 0 if demo.show(stack) else 1
             _run_until_stopped(stack, arguments.data, with_demo=arguments.demo)

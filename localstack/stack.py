@@ -19,7 +19,7 @@ from localstack.console import InvalidSettings, LocalStackError, print_message, 
 from localstack.folder import DataFolder
 from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
-from localstack.supervisor import Program, Supervisor, shell
+from localstack.supervisor import Program, Supervisor, shell, shell_with_socket
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 READY_SECONDS = 60.0
@@ -46,12 +46,12 @@ def running(folder: DataFolder, *, port: int) -> Iterator[Stack]:
 
     Raises LocalStackError if it cannot be started. No process is left running.
     """
-    with folder.locked():
-        _check_port(port)
+    with folder.locked(), _listen(port) as listener:
+        port = listener.getsockname()[1]
         _check_settings(_settings(folder, port=port, secret_key=folder.secrets()["secretKey"]))
         supervisor = Supervisor(adopt_orphans=True)
         try:
-            yield _start(supervisor, folder, port=port)
+            yield _start(supervisor, folder, listener)
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
@@ -59,16 +59,17 @@ def running(folder: DataFolder, *, port: int) -> Iterator[Stack]:
             supervisor.stop()
 
 
-def _check_port(port: int) -> None:
-    """Raise LocalStackError if another program listens on `port`."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, port))
-        except OSError as error:
-            raise LocalStackError(
-                f"Port {port} cannot be used: {error.strerror}. Choose another with --port; 0 selects a free port."
-            ) from error
+def _listen(port: int) -> socket.socket:
+    """Listen on `port`; 0 selects a free one. Raises LocalStackError if another program uses it.
+
+    The web server takes over this socket, so no other program can receive the demo account's key.
+    """
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise LocalStackError(
+            f"Port {port} cannot be used: {error.strerror}. Choose another with --port; 0 selects a free port."
+        ) from error
 
 
 def _check_settings(settings: Mapping[str, str]) -> None:
@@ -87,8 +88,8 @@ def _check_settings(settings: Mapping[str, str]) -> None:
         raise InvalidSettings(done.stderr.strip())
 
 
-def _start(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:
-    secrets = folder.secrets()
+def _start(supervisor: Supervisor, folder: DataFolder, listener: socket.socket) -> Stack:
+    secrets, port = folder.secrets(), listener.getsockname()[1]
     settings = _start_servers(supervisor, folder, secrets)
     settings |= _settings(folder, port=port, secret_key=secrets["secretKey"])
     folder.save_environment(settings)
@@ -101,7 +102,7 @@ def _start(supervisor: Supervisor, folder: DataFolder, *, port: int) -> Stack:
         print_message(f"Sandbox layers not available here: {missing}. See docs/explanation/security.md.")
     folder.save_secrets(secrets | {"demo": demo})
     print_message("Starting the web server and the workers…")
-    _start_processes(supervisor, folder, environment=environment)
+    _start_processes(supervisor, folder, listener, environment=environment)
     _wait_until_ready(supervisor, f"http://{HOST}:{port}/readyz", logs=folder.path / "logs")
     return Stack(
         supervisor=supervisor,
@@ -184,13 +185,16 @@ def _seed(stored: Mapping[str, str], *, environment: Mapping[str, str]) -> dict[
     return demo
 
 
-def _start_processes(supervisor: Supervisor, folder: DataFolder, *, environment: Mapping[str, str]) -> None:
+def _start_processes(
+    supervisor: Supervisor, folder: DataFolder, listener: socket.socket, *, environment: Mapping[str, str]
+) -> None:
     procfile = parse_procfile((CHECKOUT / "Procfile").read_text())
     for name, line in procfile.processes.items():
         supervisor.start(
             Program(
                 name=name,
-                command=shell(line),
+                command=shell_with_socket(line, listener) if name == "web" else shell(line),
+                descriptors=[listener.fileno()] if name == "web" else [],
                 folder=CHECKOUT,
                 log=folder.log(name),
                 environment=environment,

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -37,6 +38,8 @@ class Program:
     folder: Path
     log: Path
     environment: Mapping[str, str]
+    descriptors: Sequence[int] = ()
+    """File descriptors that it inherits."""
     user: str | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     orphan_signal: signal.Signals = signal.SIGKILL
@@ -48,6 +51,11 @@ class Program:
 def shell(line: str) -> list[str]:
     """Return the command for a line of the Procfile. `exec` replaces the shell with the program."""
     return ["/bin/sh", "-c", f"exec {line}"]
+
+
+def shell_with_socket(line: str, listener: socket.socket) -> list[str]:
+    """Return the command for a line of the Procfile that takes over a listening socket, as systemd passes it."""
+    return ["/bin/sh", "-c", f"exec 3<&{listener.fileno()}; LISTEN_FDS=1 LISTEN_PID=$$ exec {line}"]
 
 
 def _prctl(option: int, argument: int) -> None:
@@ -86,6 +94,7 @@ class _Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=self.program.descriptors,
                 user=self.program.user,
                 group=self.program.user,
                 extra_groups=None if self.program.user is None else [],
