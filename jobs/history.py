@@ -20,8 +20,8 @@ from jobs.queries import TITLED
 MAX_CHARACTERS = 200
 # The latest character is searched for among this many of the account's newest completed jobs.
 LATEST_JOBS = 50
-# No simulation has larger results, and sums and differences of smaller ones are finite.
-LARGEST = 1e100
+# No simulation has larger or smaller results. Sums, differences and quotients of others are finite.
+LARGEST, SMALLEST = 1e100, 1e-30
 # The distinct names, each found by one step in the index `job_by_character`
 NAMES = """
     WITH RECURSIVE names AS (
@@ -120,4 +120,9 @@ def _point(job: Job) -> Point | None:
     metric, mean, error = vars(job)["figures"] or (None, None, None)
     if metric != "dps" or mean is None or abs(mean) + abs(error or 0.0) > LARGEST:
         return None
-    return Point(job=job, mean=mean, error=error or 0.0)
+    return Point(job=job, mean=_usable(mean), error=max(_usable(error or 0.0), 0.0))
+
+
+def _usable(number: float) -> float:
+    """Return a number, 0 if it is too small. Summaries of earlier versions can contain any number."""
+    return number if abs(number) >= SMALLEST else 0.0

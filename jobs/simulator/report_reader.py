@@ -59,14 +59,14 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1, with_detail
     if not players:
         raise BrokenReport("it contains no actors")
     options = _object(sim, "options")
-    iterations = int(_number(options, "iterations"))
+    iterations = int(_count(options, "iterations"))
     return Report(
         players=players,
         profilesets=tuple(_collected(_object(sim, "profilesets"), "results")),
         raid_dps=_sample(_object(_object(sim, "statistics"), "raid_dps")),
         iterations=iterations,
         errors=tuple(getattr(document.get("logs"), "severe", ())),
-        warnings=tuple(messages.distinct(chain.from_iterable(_remarks(document)))),
+        warnings=tuple(messages.distinct(chain(*_remarks(document), report_values.impossible_remarks()))),
         details=_details(sim, options, iterations=iterations) if with_details else None,
         confidence=report_values.number(options.get("confidence_estimator")) or CONFIDENCE,
     )
@@ -230,6 +230,11 @@ def _number(parent: Mapping[str, Any], key: str) -> float:
     return float(value) if abs(value) >= _SMALLEST_NUMBER else 0.0
 
 
+def _count(parent: Mapping[str, Any], key: str) -> float:
+    """Return a number that cannot be negative, such as an error."""
+    return report_values.not_negative(_number(parent, key))
+
+
 def _string(parent: Mapping[str, Any], key: str) -> str:
     value = parent.get(key)
     if not isinstance(value, str):
@@ -240,8 +245,8 @@ def _string(parent: Mapping[str, Any], key: str) -> str:
 def _sample(block: Mapping[str, Any]) -> Statistics:
     return Statistics(
         mean=_number(block, "mean"),
-        mean_stddev=_number(block, "mean_std_dev"),
-        stddev=_number(block, "std_dev"),
+        mean_stddev=_count(block, "mean_std_dev"),
+        stddev=_count(block, "std_dev"),
         min=_number(block, "min"),
         max=_number(block, "max"),
     )
@@ -251,7 +256,7 @@ def _player(entry: Mapping[str, Any]) -> Player:
     collected = _object(entry, "collected_data")
     # Absent when the mean is 0.
     dps = _object(collected, "dps")
-    fights = max(_number(dps, "count"), _number(_object(collected, "fight_length"), "count"))
+    fights = max(_count(dps, "count"), _count(_object(collected, "fight_length"), "count"))
     statistics = _sample(dps)
     return Player(
         name=_string(entry, "name"),
@@ -278,13 +283,13 @@ def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
     block = metrics[0] if metrics else entry
     statistics = Statistics(
         mean=_number(block, "mean"),
-        mean_stddev=_number(block, "mean_stddev"),
-        stddev=_number(block, "stddev"),
+        mean_stddev=_count(block, "mean_stddev"),
+        stddev=_count(block, "stddev"),
         min=_number(block, "min"),
         max=_number(block, "max"),
     )
     # One layout leaves out a failed or cancelled profileset; the other lists it with zeros.
     if not statistics.mean:
         return None
-    iterations = int(_number(block, "iterations")) if "iterations" in block else None
+    iterations = int(_count(block, "iterations")) if "iterations" in block else None
     return Profileset(_string(entry, "name"), statistics, stage, iterations)

@@ -23,6 +23,8 @@ _NAME_LENGTH = 300
 _LARGEST_ID = 10**10
 _NUMBERS = (int, float, Decimal)
 _UNKNOWN = ("", "unknown", "none")
+# Whether the report contains numbers that no simulation has
+_has_impossible: ContextVar[bool] = ContextVar("impossible numbers of this report", default=False)
 _left: ContextVar[int] = ContextVar("entries of this report that can still be read", default=MAX_READ_IN_ALL)
 
 
@@ -83,6 +85,20 @@ def distinct_names(names: Sequence[tuple[str, str]]) -> list[str]:
 def begin_report() -> None:
     """Begin to count the entries of another report."""
     _left.set(MAX_READ_IN_ALL)
+    _has_impossible.set(False)
+
+
+def not_negative(value: float) -> float:
+    """Return a number that cannot be negative; 0, as if it were missing, if it is."""
+    if value < 0:
+        _has_impossible.set(True)
+        return 0.0
+    return value
+
+
+def impossible_remarks() -> list[str]:
+    """Return a remark if numbers of the report were left out, because no simulation has them."""
+    return ["The report contains negative errors or counts. They were left out."] if _has_impossible.get() else []
 
 
 class Bounded:

@@ -173,6 +173,14 @@ def test_a_history_reads_only_its_own_jobs(owner: Membership) -> None:
     assert [point.job.pk for point in read("Rare").points] == [rare.pk]
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("error", [-1.0, -1e90, 1e-321, -0.0, 1e99])
+@pytest.mark.parametrize("mean", [0.0, 1e-321, -1e-321, 1e-30, 100.0, -1e99])
+def test_hostile_figures_are_shown(owner: Membership, mean: float, error: float) -> None:
+    job = complete(owner, mean=mean, mean_error=error)
+    assert shown(open_history(owner)) == [job.pk]
+
+
 def test_no_points_make_no_chart() -> None:
     assert chart_of([]) is None
 
