@@ -43,7 +43,7 @@ def test_a_client_that_never_connected_gives_up_sooner() -> None:
 
 def test_the_service_chooses_the_delay_up_to_a_limit() -> None:
     assert 7 <= (POLICY.delay(1, busy(7), is_first_contact=False) or 0) <= 7.25
-    assert 0 <= (POLICY.delay(1, busy(0), is_first_contact=False) or 0) <= 0.25
+    assert 0.25 <= (POLICY.delay(1, busy(0), is_first_contact=False) or 0) <= 0.5
     assert POLICY.delay(1, busy(61), is_first_contact=False) is None
 
 

@@ -81,3 +81,10 @@ def test_the_address_of_the_api_names_the_resource(url: str, base: str, resource
     assert (settings.base_url, settings.resource) == (base, resource)
     assert Client(url, "key", resource="other").base_url == base
     assert Settings.find(base_url=url, api_key="key", resource="other").resource == "other"
+
+
+def test_no_object_shows_the_key() -> None:
+    settings = Settings.find(base_url="http://127.0.0.1:1", api_key="sk_very_secret")
+    with Client("http://127.0.0.1:1", "sk_very_secret") as client:
+        shown = repr([settings, client, client.jobs, client.artifacts, vars(client)])
+    assert "sk_very_secret" not in shown

@@ -32,10 +32,10 @@ class RetryPolicy:
             retries = min(retries, FIRST_CONTACT_RETRIES)
         if not error.may_pass or failures > retries or (after or 0.0) > self.longest_wait:
             return None
-        if after is not None:
-            return after + random.uniform(0, 0.25)  # noqa: S311 - not secret
         longest = min(FIRST_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_SECONDS)
-        return longest * random.uniform(0.5, 1)  # noqa: S311
+        own = longest * random.uniform(0.5, 1)  # noqa: S311 - not secret
+        # A service that asks for no wait at all must not be flooded.
+        return own if after is None else max(after + random.uniform(0, 0.25), own)  # noqa: S311
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:

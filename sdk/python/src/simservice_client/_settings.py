@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -32,7 +32,7 @@ class Settings:
 
     base_url: str
     resource: str
-    api_key: str
+    api_key: str = field(repr=False)
 
     @classmethod
     def find(cls, *, base_url: str | None, api_key: str | None, resource: str | None = None) -> "Settings":

@@ -1,10 +1,12 @@
 """Files that jobs produced: `client.artifacts`."""
 
+import asyncio
 from pathlib import Path
 from typing import Protocol
 
 from simservice_client._async.transport import AsyncTransport
 from simservice_client._files import PartFile
+from simservice_client._pace import Pace
 from simservice_client.errors import ServiceUnreachable
 from simservice_client.models import ArtifactUrl
 
@@ -35,8 +37,10 @@ class AsyncArtifacts:
         An interrupted download goes on where it stopped. The file appears when it is complete and its content is
         what the service announced.
         """
+        pace = Pace()
         with PartFile(path, size=artifact.bytes) as part:
             while not part.is_complete:
+                await asyncio.sleep(pace.delay())
                 await self._transport.repeat(lambda: self._fetch_rest(artifact.url, part))
             return part.finish()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from simservice_client._async.artifacts import AsyncArtifacts
 from simservice_client._async.transport import AsyncTransport
 from simservice_client._files import safe_name
+from simservice_client._pace import Pace
 from simservice_client._queries import Filters, list_query
 from simservice_client._results import Cancellation
 from simservice_client.errors import JobNotCompleted, WaitTimedOut
@@ -113,8 +114,9 @@ class AsyncJobs:
         Raises WaitTimedOut after `timeout` seconds. `on_status` is called with each status on the way, which
         contains the best results so far if `preview` is true.
         """
-        started = time.monotonic()
+        started, pace = time.monotonic(), Pace()
         while True:
+            await asyncio.sleep(pace.delay())
             remaining = None if timeout is None else timeout - (time.monotonic() - started)
             status = await self.status(job_id, wait=_wait_seconds(remaining), preview=preview)
             if on_status is not None:
@@ -165,7 +167,7 @@ class AsyncJobs:
         async for job in client.jobs.list(status=["failed"], metadata={"guild": "7"}):
             print(job.id, job.error_code)
         """
-        cursor = None
+        cursor, pace = None, Pace()
         while True:
             page = await self.page(limit=page_size, cursor=cursor, **filters)
             for job in page.jobs:
@@ -173,6 +175,8 @@ class AsyncJobs:
             cursor = page.page.next_cursor
             if cursor is None:
                 return
+            if not page.jobs:
+                await asyncio.sleep(pace.delay())
 
     async def page(self, *, limit: int = 25, cursor: str | None = None, **filters: Unpack[Filters]) -> JobList:
         """Return one page of jobs with the filters of `list`.

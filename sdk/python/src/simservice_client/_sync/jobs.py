@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simservice_client._files import safe_name
+from simservice_client._pace import Pace
 from simservice_client._queries import Filters, list_query
 from simservice_client._results import Cancellation
 from simservice_client._sync.artifacts import Artifacts
@@ -109,8 +110,9 @@ class Jobs:
         Raises WaitTimedOut after `timeout` seconds. `on_status` is called with each status on the way, which
         contains the best results so far if `preview` is true.
         """
-        started = time.monotonic()
+        started, pace = time.monotonic(), Pace()
         while True:
+            time.sleep(pace.delay())
             remaining = None if timeout is None else timeout - (time.monotonic() - started)
             status = self.status(job_id, wait=_wait_seconds(remaining), preview=preview)
             if on_status is not None:
@@ -157,7 +159,7 @@ class Jobs:
         for job in client.jobs.list(status=["failed"], metadata={"guild": "7"}):
             print(job.id, job.error_code)
         """
-        cursor = None
+        cursor, pace = None, Pace()
         while True:
             page = self.page(limit=page_size, cursor=cursor, **filters)
             for job in page.jobs:
@@ -165,6 +167,8 @@ class Jobs:
             cursor = page.page.next_cursor
             if cursor is None:
                 return
+            if not page.jobs:
+                time.sleep(pace.delay())
 
     def page(self, *, limit: int = 25, cursor: str | None = None, **filters: Unpack[Filters]) -> JobList:
         """Return one page of jobs with the filters of `list`.

@@ -1,12 +1,14 @@
 """`simctl logs`: the output of the simulator, while a job runs and afterwards."""
 
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from simservice_client import Client
+from simservice_client._pace import Pace
 from simservice_client._sync.jobs import TERMINAL
 from simservice_client.cli.console import Console
 from simservice_client.cli.exits import Exit
@@ -50,12 +52,14 @@ def _print(console: Console, entries: Iterator[dict[str, Any]], *, is_followed: 
 def _followed(client: Client, console: Console, status: JobStatus) -> Iterator[dict[str, Any]]:
     """Yield each line once, until the job has ended."""
     seen: list[LogEntry] = []
+    pace = Pace()
     while True:
         entries = status.log_entries or []
         yield from map(_as_json, new_entries(seen, entries))
         seen = entries or seen
         if status.status in TERMINAL:
             break
+        time.sleep(pace.delay())
         status = client.jobs.status(status.id, wait=FOLLOW_SECONDS, log_entries=True)
     console.complain(f"job {status.id} {state(status.status)}. For its whole output: simctl logs {status.id}")
 

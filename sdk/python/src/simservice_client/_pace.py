@@ -1,0 +1,22 @@
+"""The pace of requests in a loop, whatever the service answers."""
+
+import time
+
+PER_SECOND = 1.0
+# Requests that follow each other without a pause, for example if a job changes a few times at its start
+BURST = 5.0
+
+
+class Pace:
+    """At most one request a second on average, after a short burst."""
+
+    def __init__(self) -> None:
+        self._left = BURST
+        self._at = time.monotonic()
+
+    def delay(self) -> float:
+        """Count a request, and return how many seconds to wait before it."""
+        now = time.monotonic()
+        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND) - 1
+        self._at = now
+        return max(0.0, -self._left / PER_SECOND)
