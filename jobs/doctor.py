@@ -77,7 +77,10 @@ def check_workers() -> Iterator[Finding]:
     workers = worker_heartbeats.simulation_workers()
     if workers:
         yield ok(f"simulation workers: {len(workers)}, slots: {worker_heartbeats.total_slots(workers)}")
-    else:
+    for name, problem in worker_heartbeats.problems_of(workers).items():
+        advice = "Repair its machine. The worker tests it again by itself."
+        yield failure(f"{name} claims no jobs: {problem}", advice)
+    if not workers:
         yield warning("No simulation worker is running, so jobs wait.", "Start a `sim` process.")
     # The next sweep handles what has just expired.
     late = Now() - timedelta(seconds=settings.SWEEP_SECONDS * 5)

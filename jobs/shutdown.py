@@ -1,5 +1,6 @@
 """Shutdown of a worker: it claims no more jobs, and later returns the running ones to the queue."""
 
+import threading
 import time
 
 from django.conf import settings
@@ -15,6 +16,7 @@ class Stop:
     def __init__(self) -> None:
         self.requested_at: float | None = None
         self.at_once = False
+        self._requested = threading.Event()
 
     def request(self, *, at_once: bool = False) -> None:
         """Record that the worker was asked to stop.
@@ -24,11 +26,16 @@ class Stop:
         self.at_once = self.at_once or at_once
         if self.requested_at is None:
             self.requested_at = time.monotonic()
+            self._requested.set()
 
     @property
     def is_requested(self) -> bool:
         """Return whether the worker must not claim more jobs."""
         return self.requested_at is not None
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but not after the request to stop."""
+        self._requested.wait(seconds)
 
     def require_time(self) -> None:
         """Raise WorkerStops if the `STOP_SECONDS` that running jobs have are over."""

@@ -20,6 +20,7 @@ from django.db import close_old_connections, connection, connections
 
 from jobs import counters, shutdown
 from jobs.execution import attempt, helper
+from jobs.execution.machine import machine
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Job
 from jobs.queueing import announcements, claims
@@ -58,7 +59,7 @@ class Slots(StartStopStep):
 
     def start(self, worker: Any) -> None:
         """Start the heartbeat and the slots."""
-        report = partial(worker_heartbeats.report, worker.hostname, slots=worker.concurrency, layers=self.layers)
+        report = partial(_report, worker.hostname, slots=worker.concurrency, layers=self.layers)
         report()
         memory.settle()
         self.opened = ExitStack()
@@ -92,6 +93,12 @@ def request_stop(how: str, **_: Any) -> None:
     shutdown.stop.request(at_once=how == "Cold")
 
 
+def _report(name: str, *, slots: int, layers: list[str]) -> None:
+    """Record the heartbeat. A worker whose machine cannot run jobs has no slots, and says why."""
+    slots = 0 if machine.problem else slots
+    worker_heartbeats.report(name, slots=slots, layers=layers, problem=machine.problem)
+
+
 def _probe_sandbox() -> list[str]:
     """Return the active layers of the sandbox. Raises SandboxUnavailable."""
     active = runner.probe_sandbox()
@@ -117,7 +124,11 @@ def _run_once() -> None:
     try:
         close_old_connections()
         simulate()
-        announcements.wait_for_hint()
+        if machine.problem:
+            # Hints are left to other workers.
+            shutdown.stop.wait(machine.pause_seconds)
+        else:
+            announcements.wait_for_hint()
     except Exception:
         logger.exception("this slot failed and tries again")
         time.sleep(RETRY_SECONDS)
@@ -126,9 +137,12 @@ def _run_once() -> None:
 
 
 def simulate() -> None:
-    """Run jobs and shards until none waits, so that jobs submitted while all slots are busy need no hint."""
+    """Run jobs and shards until none waits, so that jobs submitted while all slots are busy need no hint.
+
+    A machine that cannot run jobs claims none.
+    """
     was_woken = True
-    while not shutdown.stop.is_requested:
+    while not shutdown.stop.is_requested and machine.may_claim():
         claimed = claims.claim(slot_name())
         if claimed is None:
             return
@@ -140,6 +154,7 @@ def simulate() -> None:
             attempt.execute(claimed)
         else:
             helper.execute(claimed)
+        shutdown.stop.wait(machine.pause_seconds)
 
 
 def slot_name() -> str:

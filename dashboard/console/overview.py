@@ -38,6 +38,8 @@ class Worker(NamedTuple):
     slots: int
     lacking: list[str]
     silent_seconds: int
+    # Why it claims no jobs; empty if it does.
+    problem: str = ""
 
 
 @require_safe
@@ -77,8 +79,9 @@ def _workers() -> list[Worker] | None:
         return None
     silent = {each: int(age) for each, age in found.items() if age > ALIVE_SECONDS}
     live = {each.name for each in found.keys() - silent.keys()}
+    problems = best_effort(lambda: worker_heartbeats.problems_of(found), default=dict[str, str]())
     workers = [
-        Worker(each.name, each.slots, layers.missing(each.layers), silent.get(each, 0))
+        Worker(each.name, each.slots, layers.missing(each.layers), silent.get(each, 0), problems.get(each.name, ""))
         for each in found
         # A restarted worker can have other slots or layers.
         if each not in silent or each.name not in live

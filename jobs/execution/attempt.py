@@ -20,6 +20,7 @@ from jobs.credentials import GameCredentials
 from jobs.enums import ErrorCode, ReturnCause, Status
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
+from jobs.execution.machine import MachineFault, machine
 from jobs.execution.preparation import prepare
 from jobs.execution.shard_run import BuildReplaced
 from jobs.execution.simulation import BuildBroken, RunLost
@@ -30,8 +31,7 @@ from jobs.queueing import claims
 from jobs.runs.input_text import CannotRun
 from jobs.shutdown import WorkerStops
 from jobs.skipped import Skipped
-from simservice import tracing
-from simservice.causes import is_disk_full
+from simservice import causes, tracing
 from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ GIVEN_UP = (
     BuildReplaced,
     NoBuildHere,
     RunLost,
+    MachineFault,
     DatabaseError,
     artifacts.NotStored,
 )
@@ -79,24 +80,32 @@ def execute(job: Job) -> None:
     ):
         try:
             _run_to_end(job, lease)
+            machine.record_success()
         except LeaseLost:
             logger.warning("job %s attempt %s lost its lease", job.pk, job.attempt)
         except WorkerStops:
             _requeue(job, lease, reason="the worker was shut down")
-        except BuildBroken:
-            _requeue(job, lease, reason="the build stopped working during the run")
-        except BuildReplaced:
-            _requeue(job, lease, reason="the build was replaced during the run")
+        except (BuildBroken, BuildReplaced) as error:
+            what = "was replaced" if isinstance(error, BuildReplaced) else "stopped working"
+            _requeue(job, lease, reason=f"the build {what} during the run")
         except NoBuildHere:
             # The job keeps its deadline, so that it ends even if no machine can run it.
             claims.branches_without_builds.add(job.git_branch)
             reason = f"{socket.gethostname()} has none of the job's builds"
             _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
+        except MachineFault as error:
+            # The attempt is not counted. The job keeps its deadline, so that it ends even if no machine can run it.
+            machine.record_failure()
+            causes.report_of(error)
+            reason = f"{socket.gethostname()}: {error}"
+            _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
         except RunLost as error:
+            machine.record_failure()
             # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
             logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
             lease.lost.wait(LOST_PAUSE_SECONDS)
         except (DatabaseError, artifacts.NotStored):
+            machine.record_failure()
             # The lease expires, and the sweep returns the job to the queue.
             logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
 
@@ -111,7 +120,8 @@ def _requeue(job: Job, lease: Lease, *, reason: str, **changes: Any) -> None:
 def _run_to_end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job with its outcome, or with an internal error.
 
-    Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, NoBuildHere, RunLost, NotStored or a database error.
+    Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, NoBuildHere, RunLost, MachineFault, NotStored or a
+    database error.
     """
     stored: list[Artifact] = []
     try:
@@ -121,10 +131,10 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         _discard(job, stored)
         raise
     except Exception as error:
-        if is_disk_full(error):
+        if causes.is_disk_full(error):
             # Another machine may have space. Otherwise, this worker would soon end every waiting job.
             _discard(job, stored)
-            raise RunLost("a disk of this machine is full") from error
+            raise MachineFault("a disk of this machine is full") from error
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
         lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))

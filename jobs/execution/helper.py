@@ -11,6 +11,7 @@ from django.db.models import F
 from jobs.artifacts import NotStored
 from jobs.execution.conductor import input_of
 from jobs.execution.lease import LeaseLost
+from jobs.execution.machine import machine
 from jobs.execution.shard_lease import ShardLease
 from jobs.execution.shard_run import BuildReplaced, ShardRun
 from jobs.execution.simulation import BuildBroken, RunLost
@@ -20,6 +21,7 @@ from jobs.shards.moves import ClaimedShard
 from jobs.shutdown import WorkerStops
 from jobs.simulator.progress import FinishedRun, ProgressMeter
 from simservice import tracing
+from simservice.causes import is_disk_full
 from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
@@ -51,14 +53,25 @@ def execute(shard: ClaimedShard) -> None:
             executables.skipped.add(stage.pk)
             _give_back(shard, reason=str(error), losses=0)
         except (RunLost, NotStored) as error:
+            machine.record_failure()
             _lose(shard, reason=str(error))
             time.sleep(LOST_PAUSE_SECONDS)
         except DatabaseError:
             # The lease expires, and the conductor returns the shard to the queue.
             logger.exception("%s is given up: its end cannot be recorded", lease)
-        except Exception:
-            logger.exception("%s failed with an internal error", lease)
-            _lose(shard, reason="an internal error")
+        except Exception as error:
+            _fail(shard, error)
+
+
+def _fail(shard: ClaimedShard, error: Exception) -> None:
+    """Give up a shard after an error that is not the shard's fault."""
+    if is_disk_full(error):
+        machine.record_failure()
+        executables.skipped.add(shard.stage_id)
+        _give_back(shard, reason="a disk of the helper's machine is full", losses=0)
+    else:
+        logger.error("shard %s failed with an internal error", shard.shard_id, exc_info=error)
+        _lose(shard, reason="an internal error")
 
 
 def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:

@@ -8,6 +8,7 @@ from simservice import clocks
 from simservice.redis.client import best_effort, redis
 
 KEY = "workers"
+PROBLEM = "worker:{}:problem"
 # The names of simulation workers begin with this.
 SIMULATION = "sim@"
 ALIVE_SECONDS = 10
@@ -22,13 +23,13 @@ class LiveWorker(NamedTuple):
     layers: frozenset[str] = frozenset()
 
 
-def report(worker: str, *, slots: int = 1, layers: Iterable[str] = ()) -> None:
-    """Record a worker's heartbeat. Nothing is recorded while Redis does not respond."""
+def report(worker: str, *, slots: int = 1, layers: Iterable[str] = (), problem: str = "") -> None:
+    """Record a worker's heartbeat, and why it claims no jobs. Nothing is recorded while Redis does not respond."""
     member = " ".join([worker, str(slots), *sorted(layers)])
-    best_effort(lambda: _record(member), default=None)
+    best_effort(lambda: _record(member, worker, problem), default=None)
 
 
-def _record(member: str) -> None:
+def _record(member: str, worker: str, problem: str) -> None:
     """Store a heartbeat and remove those older than FORGOTTEN_SECONDS. Raises RedisError.
 
     Redis's clock decides, so a worker whose own clock is wrong is alive, and does not forget the others.
@@ -39,6 +40,10 @@ def _record(member: str) -> None:
     with redis().pipeline() as pipe:
         pipe.zadd(KEY, {member: now})
         pipe.zremrangebyscore(KEY, 0, now - FORGOTTEN_SECONDS)
+        if problem:
+            pipe.set(PROBLEM.format(worker), problem, ex=FORGOTTEN_SECONDS)
+        else:
+            pipe.delete(PROBLEM.format(worker))
         pipe.execute()
 
 
@@ -62,6 +67,13 @@ def last_seen() -> dict[LiveWorker, float]:
     now = seconds + microseconds / 1e6
     ages = {str(member): now - at for member, at in members if str(member).startswith(SIMULATION)}
     return {_parse_worker(member): age for member, age in ages.items() if age <= FORGOTTEN_SECONDS}
+
+
+def problems_of(workers: Iterable[LiveWorker]) -> dict[str, str]:
+    """Return why workers claim no jobs, by their names; those that do are left out. Raises RedisError."""
+    names = [worker.name for worker in workers]
+    found = redis().mget([PROBLEM.format(name) for name in names]) if names else []
+    return {name: str(problem) for name, problem in zip(names, found, strict=True) if problem}
 
 
 def _parse_worker(member: str) -> LiveWorker:

@@ -1,39 +1,88 @@
 """A simulation worker on a full disk: its log says so, and its jobs are retried."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from jobs.enums import Status
-from jobs.models import Build, Job
+from jobs.execution.machine import DISK_FULL, Machine
+from jobs.models import Build, Job, JobEvent
 from jobs.queueing import announcements
-from jobs.queueing.sweep import recover_expired_leases
+from jobs.runs import runner
+from jobs.simulator.layers import SandboxUnavailable
+from simservice.redis import worker_heartbeats
 from tests.factories import make_job
-from tests.jobs.simulation_workers import wait_until_alive, worker
+from tests.jobs.simulation_workers import CHANGED, wait_until_alive, worker
 from tests.jobs.simulators import wait_until
 from tests.small_disk import fill, small_disk
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.timeout(200)]
 NAMED = "A disk of this machine is full. Free space on the disks of DATA_DIR and TMPDIR."
+TEXT = 'mage="A"\nlevel=80\niterations=5\n'
+# As if no worker looked at its free space before a claim.
+KEEPS_CLAIMING = CHANGED.format(change="from jobs.execution import machine; machine.MIN_FREE_BYTES = 0")
 LEASES = {"LEASE_SECONDS": "3", "HEARTBEAT_SECONDS": "1"}
 
 
-def test_a_job_that_met_a_full_disk_is_retried(minisim: Build, tmp_path: Path) -> None:
+def test_a_job_that_met_a_full_disk_is_returned_and_not_lost(minisim: Build, tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     with (
-        small_disk(tmp_path / "disk", kib=1024) as disk,
+        small_disk(tmp_path / "disk", kib=64 << 10) as disk,
         (tmp_path / "log").open("wb") as log,
-        worker(disk, log=log, **LEASES) as process,
+        worker(disk, "-c", KEEPS_CLAIMING, log=log, **LEASES) as process,
     ):
         wait_until_alive(process)
         filler = fill(disk)
-        job = make_job(text='mage="A"\nlevel=80\niterations=5\n')
-        given_up = "is given up: a disk of this machine is full"
+        job = make_job(text=TEXT)
         announcements.announce(job)
-        wait_until(lambda: given_up in (tmp_path / "log").read_text(), seconds=60)
+        wait_until(lambda: "returned to the queue" in (tmp_path / "log").read_text(), seconds=60)
         filler.unlink()
-        wait_until(lambda: recover_expired_leases() > 0)
         announcements.send_hint()
-        wait_until(lambda: Job.objects.filter(pk=job.pk, status=Status.COMPLETED, attempt=2).exists(), seconds=60)
+        wait_until(lambda: Job.objects.filter(pk=job.pk, status=Status.COMPLETED).exists(), seconds=60)
     lines = (tmp_path / "log").read_text().splitlines()
     assert len([line for line in lines if line.endswith(NAMED)]) == 1
+    job = Job.objects.get()
+    assert job.attempt >= 2
+    assert not any(event.is_loss for event in JobEvent.objects.filter(job=job))
+
+
+def test_a_worker_with_a_full_disk_claims_nothing_until_it_has_space(minisim: Build, tmp_path: Path) -> None:
+    tmp_path.chmod(0o711)
+    with small_disk(tmp_path / "disk", kib=64 << 10) as disk, worker(disk, log=None, **LEASES) as process:
+        name = wait_until_alive(process)
+        filler = fill(disk)
+        jobs = [make_job(text=TEXT) for _ in range(5)]
+        announcements.send_hints(5)
+        wait_until(lambda: problems() == {name: DISK_FULL}, seconds=60)
+        assert all(worker.slots == 0 for worker in worker_heartbeats.simulation_workers()[-1:])
+        time.sleep(5)
+        assert not Job.objects.exclude(status__in=["pending", "queued"]).exists()
+        filler.unlink()
+        announcements.send_hints(5)
+        wait_until(lambda: Job.objects.filter(status=Status.COMPLETED).count() == len(jobs), seconds=60)
+        wait_until(lambda: problems() == {}, seconds=60)
+    assert set(Job.objects.values_list("attempt", flat=True)) == {1}
+
+
+def problems() -> dict[str, str]:
+    return worker_heartbeats.problems_of(worker_heartbeats.simulation_workers())
+
+
+@pytest.mark.django_db
+def test_a_machine_that_fails_twice_is_tested_before_each_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> list[str]:
+        raise SandboxUnavailable("bubblewrap is gone")
+
+    tested = Machine()
+    monkeypatch.setattr(runner, "probe_sandbox", refuse)
+    pauses = []
+    for _ in range(8):
+        tested.record_failure()
+        pauses.append(tested.pause_seconds)
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    assert not tested.may_claim()
+    assert tested.problem == "bubblewrap is gone"
+    tested.record_success()
+    assert tested.may_claim()
+    assert (tested.problem, tested.pause_seconds) == ("", 0.0)

@@ -45,7 +45,7 @@ def test_heartbeats_follow_the_clock_of_redis(days: int, monkeypatch: pytest.Mon
 
 
 def test_a_worker_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(member: str) -> None:
+    def fail(*_: str) -> None:
         raise RedisError
 
     monkeypatch.setattr(worker_heartbeats, "_record", fail)

@@ -24,7 +24,7 @@ from jobs.lifecycle import Outcome
 from jobs.models import Artifact, Job
 from jobs.queueing import forecast
 from tests.conftest import Api
-from tests.factories import PROFILE, make_job, make_key, make_running_job, unknown_key
+from tests.factories import PROFILE, make_job, make_key, make_member, make_running_job, unknown_key
 from tests.jobs.api.bodies import BODY, body_with
 
 
@@ -89,6 +89,13 @@ def revoked(context: CaseContext) -> Any:
 @case("expired_token")
 def expired(context: CaseContext) -> Any:
     return Api(make_key(expires_at=timezone.now() - timedelta(seconds=1))[1]).get("jobs")
+
+
+@case("read_only_key")
+def demoted(context: CaseContext) -> Any:
+    viewer = make_member(context.account, role="viewer")
+    ApiKey.objects.update(created_by=viewer.user)
+    return context.submit()
 
 
 @case("insufficient_credits_liability")

@@ -193,7 +193,7 @@ def test_a_machine_with_a_full_disk_does_not_lose_the_job(tmp_path: Path, monkey
     with helping(1):
         wait_until(lambda: stage.pk in executables.skipped.current())
         time.sleep(0.5)
-    assert list(Shard.objects.filter(losses__gt=0).values_list("number", "losses")) == [(1, 1)]
+    assert not Shard.objects.filter(losses__gt=0).exists()
 
 
 def test_a_helper_that_wakes_up_in_the_next_attempt_starts_nothing(tmp_path: Path) -> None:

@@ -129,6 +129,12 @@ class RateLimitExceeded(ApiError):
     code = "rate_limit_exceeded"
 
 
+class ReadOnlyKey(ApiError):
+    """This key can only read, because the person who created it is a viewer of the account. Use a key of a member or owner."""
+
+    code = "read_only_key"
+
+
 class RequestTooLarge(ApiError):
     """The request body is too large."""
 
@@ -205,6 +211,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "profile_too_large": ProfileTooLarge,
     "queue_unavailable": QueueUnavailable,
     "rate_limit_exceeded": RateLimitExceeded,
+    "read_only_key": ReadOnlyKey,
     "request_too_large": RequestTooLarge,
     "result_not_ready": ResultNotReady,
     "result_unavailable": ResultUnavailable,

@@ -972,6 +972,8 @@ class Readiness(Model):
 
     status: Literal["ok", "unavailable"]
     database: bool
+    clock: bool
+    """Whether this process's clock agrees with the database's."""
     redis: bool
     worker: bool
     sandbox: list[str]

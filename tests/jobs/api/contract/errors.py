@@ -74,6 +74,7 @@ METAS: dict[str, Schema] = {
 CODES = {
     400: {"validation_failed", "webhook_not_configured", "invalid_cursor", "invalid_json"},
     401: {"missing_token", "invalid_token", "revoked_token", "expired_token"},
+    403: {"read_only_key"},
     402: {"insufficient_credits_liability", "inactive_entitlement"},
     404: {"not_found"},
     405: {"method_not_allowed"},

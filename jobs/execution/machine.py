@@ -1,0 +1,88 @@
+"""Whether this worker's machine can run jobs: it has free disk space, and its sandbox works.
+
+A worker whose jobs fail for the machine's own reasons would otherwise claim one job after another, and fail all.
+"""
+
+import logging
+import shutil
+import tempfile
+import threading
+
+from django.conf import settings
+
+from jobs.runs import runner
+from jobs.simulator.layers import SandboxUnavailable
+from simservice import causes
+
+logger = logging.getLogger(__name__)
+
+# What a small job and its logs need
+MIN_FREE_BYTES = 16 << 20
+# After so many failures in a row, the machine is tested before each claim.
+SUSPICIOUS = 2
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
+DISK_FULL = "A disk of this machine is full."
+
+
+class MachineFault(Exception):
+    """This machine cannot run the job, through no fault of the job; the message says why."""
+
+
+class Machine:
+    """The state of this process's machine, for all of its slots."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failures = 0
+        # Why this worker claims nothing; empty if it does.
+        self.problem = ""
+
+    def record_failure(self) -> None:
+        """Count an attempt that failed for a reason of this machine."""
+        with self._lock:
+            self._failures += 1
+
+    def record_success(self) -> None:
+        """Forget the failures, because an attempt has ended its job."""
+        with self._lock:
+            self._failures = 0
+
+    @property
+    def pause_seconds(self) -> float:
+        """Return how long to wait before the next claim: it doubles with each failure in a row, 0 without any."""
+        if self._failures:
+            return float(min(2**self._failures, LONGEST_PAUSE_SECONDS))
+        return FIRST_PAUSE_SECONDS if self.problem else 0.0
+
+    def may_claim(self) -> bool:
+        """Test the machine, and return whether this worker may claim a job. Otherwise, `problem` says why not."""
+        problem = self._test()
+        if problem and not causes.is_repeated(problem):
+            logger.error("this worker claims no jobs: %s", problem)
+        self.problem = problem
+        return not problem
+
+    def _test(self) -> str:
+        try:
+            settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+            folders = [str(settings.DATA_DIR), tempfile.gettempdir()]
+            if min(shutil.disk_usage(folder).free for folder in folders) < MIN_FREE_BYTES:
+                return DISK_FULL
+            if self._failures >= SUSPICIOUS:
+                for folder in folders:
+                    _require_writable(folder)
+                runner.probe_sandbox()
+        except (OSError, SandboxUnavailable) as error:
+            return str(error)
+        return ""
+
+
+def _require_writable(folder: str) -> None:
+    """Write a file. Raises OSError."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(4096))
+        file.flush()
+
+
+# Of this process
+machine = Machine()
