@@ -57,7 +57,7 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
     """Respond to an unknown path. Redirect if it differs from a page's path only by a trailing slash."""
     error = NotFound()
-    if wants_json(request) and not is_api_path(request.path):
+    if wants_json(request) and not is_api_path(request.path_info):
         error.message = f"There is nothing at this address. API addresses begin with {api_url(request)}/."
     return trailing_slashes.redirect_for(request) or render_error(request, error)
 
