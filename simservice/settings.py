@@ -113,6 +113,8 @@ OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 # Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
 PUBLIC_REQUESTS_PER_MINUTE = env.integer("PUBLIC_REQUESTS_PER_MINUTE", default=300, minimum=1)
+# Files over 64 KiB that a web process sends at once: each occupies a thread while its client reads
+MAX_LARGE_RESPONSES = env.integer("MAX_LARGE_RESPONSES", default=4, minimum=1)
 
 # Users: whether anyone can sign up, the plan of their accounts, and the credits of each first account (0: none).
 # The default pays for an hour of simulation on a new plan; the maximum is the ledger's.
@@ -161,6 +163,7 @@ MIDDLEWARE = [
     "simservice.web.caching.NoStoreMiddleware",
     "simservice.web.error_pages.EnvelopeMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
+    "simservice.web.large_responses.LargeResponsesMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "simservice.web.csp.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

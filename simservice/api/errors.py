@@ -249,6 +249,14 @@ class StorageUnavailable(QueueUnavailable):
         super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})
 
 
+class Busy(QueueUnavailable):
+    message = "Too many large files are being sent at the moment. Try again in a few seconds."
+    headers = {"Retry-After": "5"}
+
+    def __init__(self) -> None:
+        super().__init__({"reason": "busy", "queueHealth": "ok"})
+
+
 class NotReady(QueueUnavailable):
     """A part of the service that it needs is not available; `meta` has the state of all parts."""
 
