@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from django.http.request import split_domain_port, validate_host
 
-from simservice.api.body_limit import MAX_FORM_BYTES
+from simservice.api.body_limit import MAX_BODY_BYTES, MAX_FORM_BYTES
 from simservice.environment import Environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -286,6 +286,9 @@ SPECTACULAR_SETTINGS = {
     "SORT_OPERATIONS": False,
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_FORM_BYTES
+# The web server has stored a large body in a temporary file already, so that the disk is not needed for it again.
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
+FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES + 1
 
 # Login (django-allauth): with an email address, or with a username for operators
 AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]

@@ -249,6 +249,13 @@ class StorageUnavailable(QueueUnavailable):
         super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})
 
 
+class DiskFull(QueueUnavailable):
+    message = "The request could not be stored, because a disk of the service is full. Try again later."
+
+    def __init__(self) -> None:
+        super().__init__({"reason": "disk_full", "queueHealth": "ok"})
+
+
 class Busy(QueueUnavailable):
     message = "Too many large files are being sent at the moment. Try again in a few seconds."
     headers = {"Retry-After": "5"}

@@ -24,10 +24,10 @@ from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
 
 import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
-from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
+from simservice.api.errors import ApiError, DiskFull, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
 from simservice.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
-from simservice.web.connections import RECEIVE_BYTES, Connection
+from simservice.web.connections import RECEIVE_BYTES, Connection, NotStored
 from simservice.web.waiting import RESERVE, WAITED, Wait, Watcher
 
 # Limit on bodies in temporary files, for all connections together.
@@ -45,9 +45,9 @@ Connection: close\r
 Content-Type: application/json\r
 Content-Length: {length}\r
 X-Request-Id: {request_id}\r
-\r
+{headers}\r
 """
-REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
+REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error", 503: "Service Unavailable"}
 
 
 class KeptBack(Exception):
@@ -262,6 +262,8 @@ class Worker(ThreadWorker):
         REJECTED.labels(error.code).inc()
         if error.status == InternalError.status:
             self.log.error("request %s failed outside Django", request_id, exc_info=exc)
+        elif error.status == DiskFull.status:
+            self.log.error("request %s was not stored in TMPDIR: %s", request_id, exc)
         else:
             # The text of the exception quotes the request, which can contain a secret link.
             self.log.info("request %s rejected: %s", request_id, type(exc).__name__)
@@ -284,11 +286,19 @@ def error_for(exc: Exception) -> ApiError:
         return RequestTooLarge(message="The request's line, headers or chunks are too long or too many.")
     if isinstance(exc, ParseException):
         return ValidationFailed([{"path": "", "message": "The request is not valid HTTP/1.1."}])
+    if isinstance(exc, NotStored):
+        return DiskFull()
     return InternalError()
 
 
 def _response(error: ApiError, request_id: str) -> bytes:
     """Return the bytes of an HTTP response with the error envelope, which closes the connection."""
     body = json.dumps(envelope(error, request_id)).encode()
-    head = HEAD.format(status=error.status, reason=REASONS[error.status], length=len(body), request_id=request_id)
+    head = HEAD.format(
+        status=error.status,
+        reason=REASONS[error.status],
+        length=len(body),
+        request_id=request_id,
+        headers="".join(f"{name}: {value}\r\n" for name, value in error.headers.items()),
+    )
     return head.encode() + body
