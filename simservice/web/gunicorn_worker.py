@@ -15,6 +15,7 @@ import resource
 import selectors
 import threading
 import time
+from collections.abc import Hashable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, cast
@@ -28,7 +29,7 @@ from simservice.api.errors import ApiError, DiskFull, InternalError, RequestTooL
 from simservice.api.middleware import new_request_id
 from simservice.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
 from simservice.web.connections import RECEIVE_BYTES, Connection, NotStored
-from simservice.web.waiting import RESERVE, WAITED, Wait, Watcher
+from simservice.web.waiting import RESERVE, WAITED, Places, Wait, Watcher
 
 # Limit on bodies in temporary files, for all connections together.
 MAX_SPOOLED_BYTES = 256 << 20
@@ -66,7 +67,7 @@ class Worker(ThreadWorker):
         descriptors = _open_files(self.worker_connections * 2 + OTHER_DESCRIPTORS)
         self.max_connections = (descriptors - OTHER_DESCRIPTORS) // 2
         # The others must be able to send requests.
-        self.places = threading.BoundedSemaphore(self.max_connections * 3 // 4)
+        self.places = Places(self.max_connections * 3 // 4)
         # Connections whose request waits for a change, by their wait
         self.kept: dict[Wait, Connection] = {}
         self.watcher = Watcher(lambda wait: self.method_queue.defer(self.resume, wait))
@@ -206,7 +207,7 @@ class Worker(ThreadWorker):
         self.watcher.forget(wait)
         connection = self.kept.pop(wait, None)
         if connection is not None:
-            self.places.release()
+            self.places.release(wait.owner)
             with suppress(KeyError):
                 self.poller.unregister(connection)
         return connection
@@ -223,9 +224,9 @@ class Worker(ThreadWorker):
         self.application: Any = self.wsgi
         self.wsgi: Any = self.answer
 
-    def reserve(self) -> bool:
-        """Reserve a place for a wait, if there is one."""
-        return self.alive and self.places.acquire(blocking=False)
+    def reserve(self, owner: Hashable) -> bool:
+        """Reserve a place for a wait, if the owner can have one."""
+        return self.alive and self.places.reserve(owner)
 
     def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Call the application. Raises KeptBack if the request has to wait. Runs in a thread."""
