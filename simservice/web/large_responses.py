@@ -45,9 +45,10 @@ class LargeResponsesMiddleware:
         address = client_address(request)
         network = network_of(address) if address else ""
         if not self._begin(network):
-            response.close()
             REJECTED.labels("too_many_downloads").inc()
-            return render_error(request, Busy())
+            refusal = render_error(request, Busy())
+            refusal._resource_closers.extend(response._resource_closers)  # type: ignore[attr-defined]  # noqa: SLF001
+            return refusal
         # Called when the response has been sent or its client has left.
         response._resource_closers.append(lambda: self._end(network))  # type: ignore[attr-defined]  # noqa: SLF001
         if isinstance(response, StreamingHttpResponse):

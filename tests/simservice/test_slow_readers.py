@@ -3,10 +3,14 @@
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
+from django.http import FileResponse
+from django.test import RequestFactory
 
 from simservice.web import large_responses
 from tests.caddy import CADDY, proxy
@@ -113,3 +117,15 @@ def test_a_reader_below_the_lowest_rate_is_disconnected(monkeypatch: pytest.Monk
     assert next(sent) == b"xy"
     with pytest.raises(ConnectionResetError):
         next(sent)
+
+
+def test_a_refused_file_is_closed_with_its_refusal(settings: Any, tmp_path: Path, rf: RequestFactory) -> None:
+    settings.MAX_LARGE_RESPONSES = 1
+    opened = [(tmp_path / name).open("wb+") for name in ("first", "second")]
+    files, asked = iter(opened), rf.get("/v1/x", REQUEST_ID="req_1")
+    respond = large_responses.LargeResponsesMiddleware(lambda _request: FileResponse(next(files)))
+    for file in opened:
+        file.truncate(large_responses.LARGE_BYTES + 1)
+    with closing(respond(asked)) as first, closing(respond(asked)) as second:
+        assert (first.status_code, second.status_code) == (200, 503)
+    assert all(file.closed for file in opened)
