@@ -19,7 +19,7 @@ from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import IdConverter, TokenConverter
-from simservice.web import admin_access, health, trailing_slashes
+from simservice.web import admin_access, admin_filters, health, trailing_slashes
 from simservice.web.error_pages import is_api_path, render_error, wants_json
 from simservice.web.prometheus import metrics
 
@@ -27,6 +27,7 @@ register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")
 admin.autodiscover()
 admin_access.require_two_factor(admin.site)
+admin_filters.check_filters(admin.site)
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
