@@ -1,4 +1,4 @@
-"""500 clients that wait for their jobs on one web process: `python -m bench.waiting`.
+"""350 clients that wait for their jobs on one web process: `python -m bench.waiting`.
 
 The jobs are cancelled one after another. The time of a notice is that from the request to cancel until the waiting
 client has the answer, so it includes the cancellation itself.
@@ -19,7 +19,8 @@ import psycopg
 from bench.percentiles import percentile
 from tests.stack import Stack, below, running_stack
 
-CLIENTS = 500
+# One account can take half of the 750 places.
+CLIENTS = 350
 CANCELS_PER_SECOND = 40.0
 MEASURED_SECONDS = 3
 AIM_MB, AIM_MS = 100, 300

@@ -8,7 +8,6 @@ import math
 import time
 from dataclasses import dataclass
 from functools import cache, wraps
-from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from django.conf import settings
@@ -22,7 +21,7 @@ from rest_framework.throttling import BaseThrottle
 from billing.models import Account
 from clients.authentication import Caller
 from clients.rate_counters import Counters, CountingStorage
-from simservice.api.addresses import client_address
+from simservice.api.addresses import client_address, network_of
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
@@ -163,13 +162,6 @@ def _public_limit(address: str) -> Limit:
     """Return the limit of the network of an IP address."""
     item = RateLimitItemPerMinute(settings.PUBLIC_REQUESTS_PER_MINUTE)
     return Limit("public", network_of(address), item, scope="address")
-
-
-def network_of(address: str) -> str:
-    """Return the IPv4 address, or the /64 network of an IPv6 address, which usually belongs to one subscriber."""
-    parsed = ip_address(address)
-    ipv4 = parsed if isinstance(parsed, IPv4Address) else parsed.ipv4_mapped
-    return str(ipv4 or ip_network((int(parsed) >> 64 << 64, 64)))
 
 
 def spend(request: HttpRequest | Request, limit: Limit) -> None:

@@ -81,6 +81,13 @@ class UserAdapter(DefaultAccountAdapter):
         """Return the URL of the page that verifies an address."""
         return base_url(request) + reverse("account_confirm_email", args=[emailconfirmation.key])
 
+    def is_safe_url(self, url: str | None) -> bool:
+        """Return whether a page can redirect to this address. One that cannot be parsed is not safe."""
+        try:
+            return bool(super().is_safe_url(url))
+        except ValueError:
+            return False
+
     def get_client_ip(self, request: HttpRequest) -> str:
         """Return the IP address that rate limits count by. All unknown addresses count as one."""
         return client_address(request) or UNKNOWN_ADDRESS

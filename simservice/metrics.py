@@ -40,7 +40,7 @@ RATE_LIMITED = Counter(
 )
 REJECTED = Counter(
     "simservice_requests_rejected_total",
-    "Requests and connections that the web server ended before they reached Django.",
+    "Requests and connections that the web server refused or ended.",
     ["reason"],
     registry=REGISTRY,
 )
@@ -50,6 +50,7 @@ for _reason in (
     "internal_error",
     "too_many_connections",
     "too_many_bytes",
+    "too_many_downloads",
 ):
     # Prometheus does not notice the first increment of a new series.
     REJECTED.labels(_reason)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from django.http.request import split_domain_port, validate_host
 
-from simservice.api.body_limit import MAX_FORM_BYTES
+from simservice.api.body_limit import MAX_BODY_BYTES, MAX_FORM_BYTES
 from simservice.environment import Environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -114,6 +114,8 @@ OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT")
 # Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
 FORMS_PER_MINUTE = env.integer("FORMS_PER_MINUTE", default=120, minimum=1)
 PUBLIC_REQUESTS_PER_MINUTE = env.integer("PUBLIC_REQUESTS_PER_MINUTE", default=300, minimum=1)
+# Files over 64 KiB that a web process sends at once: each occupies a thread while its client reads
+MAX_LARGE_RESPONSES = env.integer("MAX_LARGE_RESPONSES", default=4, minimum=1)
 
 # Users: whether anyone can sign up, the plan of their accounts, and the credits of each first account (0: none).
 # The default pays for an hour of simulation on a new plan; the maximum is the ledger's.
@@ -162,6 +164,7 @@ MIDDLEWARE = [
     "simservice.web.caching.NoStoreMiddleware",
     "simservice.web.error_pages.EnvelopeMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
+    "simservice.web.large_responses.LargeResponsesMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "simservice.web.csp.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -290,6 +293,9 @@ SPECTACULAR_SETTINGS = {
     "SORT_OPERATIONS": False,
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_FORM_BYTES
+# The web server has stored a large body in a temporary file already, so that the disk is not needed for it again.
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
+FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES + 1
 
 # Login (django-allauth): with an email address, or with a username for operators
 AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]

@@ -67,12 +67,12 @@ class TracingMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.path in INTERNAL_PATHS or not is_on():
+        if request.path_info in INTERNAL_PATHS or not is_on():
             return self.get_response(request)
         from simservice import open_telemetry
 
         # Strangers must not choose which requests are recorded.
-        is_callers = request.path.startswith("/v1/") and WITH_KEY.fullmatch(
+        is_callers = request.path_info.startswith("/v1/") and WITH_KEY.fullmatch(
             request.headers.get("Authorization", "")
         )
         parent = request.headers.get("traceparent", "") if is_callers else ""

@@ -19,7 +19,7 @@ from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
 from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import IdConverter, TokenConverter
-from simservice.web import admin_access, health, trailing_slashes
+from simservice.web import admin_access, admin_filters, health, trailing_slashes
 from simservice.web.error_pages import is_api_path, render_error, wants_json
 from simservice.web.prometheus import metrics
 
@@ -27,6 +27,7 @@ register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")
 admin.autodiscover()
 admin_access.require_two_factor(admin.site)
+admin_filters.check_filters(admin.site)
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
@@ -57,7 +58,7 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001
     """Respond to an unknown path. Redirect if it differs from a page's path only by a trailing slash."""
     error = NotFound()
-    if wants_json(request) and not is_api_path(request.path):
+    if wants_json(request) and not is_api_path(request.path_info):
         error.message = f"There is nothing at this address. API addresses begin with {api_url(request)}/."
     return trailing_slashes.redirect_for(request) or render_error(request, error)
 

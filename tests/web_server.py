@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
@@ -90,6 +90,17 @@ def read_response(connection: socket.socket) -> Response:
 def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:
     """Return the bytes of a request with a Host header; nothing is validated."""
     return b"\r\n".join([method + b" " + target + b" HTTP/1.1", b"Host: localhost", *headers, b"", body])
+
+
+@contextmanager
+def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket.socket]]:
+    """Open connections and send the same bytes on each."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(web.connection()) for _ in range(number)]
+        for client in clients:
+            for part in sent:
+                client.sendall(part)
+        yield clients
 
 
 @contextmanager

@@ -214,6 +214,7 @@ class JobStatusView(PolledEndpoint):
             # Last, so that an error above is answered at once
             keep_back(
                 request.META,
+                owner=self.caller().account.pk,
                 subject=job.pk,
                 state=changes.state_of(job, current),
                 seconds=seconds,

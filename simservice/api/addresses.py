@@ -1,6 +1,6 @@
 """Base URL of the service and IP addresses of clients."""
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -33,6 +33,13 @@ def client_address(request: "HttpRequest | Request") -> str | None:
         return str(ip_address(_without_port(address).partition("%")[0]))
     except ValueError:
         return None
+
+
+def network_of(address: str) -> str:
+    """Return the IPv4 address, or the /64 network of an IPv6 address, which usually belongs to one subscriber."""
+    parsed = ip_address(address)
+    ipv4 = parsed if isinstance(parsed, IPv4Address) else parsed.ipv4_mapped
+    return str(ipv4 or ip_network((int(parsed) >> 64 << 64, 64)))
 
 
 def _without_port(address: str) -> str:

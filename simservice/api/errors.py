@@ -100,10 +100,7 @@ class InactiveEntitlement(ApiError):
 
 class ReadOnlyKey(ApiError):
     status, code = 403, "read_only_key"
-    message = (
-        "This key can only read, because the person who created it is a viewer of the account. "
-        "Use a key of a member or owner."
-    )
+    message = "This key can only read: its creator is now a viewer of the account. Use another key."
 
 
 class NotFound(ApiError):
@@ -255,6 +252,21 @@ class StorageUnavailable(QueueUnavailable):
 
     def __init__(self) -> None:
         super().__init__({"reason": "storage_unavailable", "queueHealth": "ok"})
+
+
+class DiskFull(QueueUnavailable):
+    message = "The request could not be stored, because a disk of the service is full. Try again later."
+
+    def __init__(self) -> None:
+        super().__init__({"reason": "disk_full", "queueHealth": "ok"})
+
+
+class Busy(QueueUnavailable):
+    message = "Too many large files are being sent at the moment. Try again in a few seconds."
+    headers = {"Retry-After": "5"}
+
+    def __init__(self) -> None:
+        super().__init__({"reason": "busy", "queueHealth": "ok"})
 
 
 class NotReady(QueueUnavailable):

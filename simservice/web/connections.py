@@ -6,8 +6,10 @@ reads the head of each request, which decides where the body ends.
 
 import re
 import socket
+import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
@@ -47,6 +49,10 @@ class ShortBody(ParseException):
         super().__init__(f"the body is {missing} bytes short")
 
 
+class NotStored(Exception):
+    """A body could not be written to a temporary file, or read from it. Not an OSError, which ends a connection."""
+
+
 class SizedBody:
     """A body with a Content-Length. Reads at most one byte more than the limit."""
 
@@ -63,9 +69,10 @@ class SizedBody:
         return self.size == self.expected_size
 
     def store(self, received: bytearray, limit: int) -> int:
-        """Move up to `limit` bytes to the file. Return how many."""
+        """Move up to `limit` bytes to the file. Return how many. Raises NotStored."""
         part = received[:limit]
-        self.file.write(part)
+        with _as_not_stored():
+            self.file.write(part)
         self.size += len(part)
         del received[:limit]
         return len(part)
@@ -264,7 +271,8 @@ class Connection(TConn):
         """Return the complete request. Raises its error if it has one."""
         if self.error or self.request is None:
             raise self.error or StopIteration
-        self.body.file.seek(0)
+        with _as_not_stored():
+            self.body.file.seek(0)
         self.request.body = self.body.file
         if self.body.is_truncated:
             self.request.force_close()
@@ -276,7 +284,9 @@ class Connection(TConn):
 
     def discard_body(self) -> None:
         """Remove the temporary file."""
-        self.body.file.close()
+        # Closing writes the rest, for which a full disk has no space.
+        with suppress(OSError):
+            self.body.file.close()
         self.body = SizedBody(0)
 
     def end(self) -> None:
@@ -285,6 +295,15 @@ class Connection(TConn):
         self.since = time.monotonic()
         self.received.clear()
         self.sock.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def _as_not_stored() -> Iterator[None]:
+    """Convert errors of the disk to NotStored."""
+    try:
+        yield
+    except OSError as error:
+        raise NotStored(f"{tempfile.gettempdir()}: {error}") from error
 
 
 def _empty_body(request: Request) -> SizedBody:

@@ -46,7 +46,7 @@ def wants_json(request: HttpRequest) -> bool:
     """Return whether errors are JSON: on API paths, with a key, and if the client prefers JSON to HTML."""
     sent = request.headers.get("Authorization", "")
     # A proxy can protect all pages with Basic authentication, which is no key.
-    if is_api_path(request.path) or (sent and not sent.startswith("Basic ")):
+    if is_api_path(request.path_info) or (sent and not sent.startswith("Basic ")):
         return True
     for accepted in request.accepted_types:
         kind = f"{accepted.main_type}/{accepted.sub_type}".lower()

@@ -15,6 +15,7 @@ import resource
 import selectors
 import threading
 import time
+from collections.abc import Hashable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, cast
@@ -24,11 +25,11 @@ from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
 
 import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
-from simservice.api.errors import ApiError, InternalError, RequestTooLarge, ValidationFailed, envelope
+from simservice.api.errors import ApiError, DiskFull, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
 from simservice.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
-from simservice.web.connections import RECEIVE_BYTES, Connection
-from simservice.web.waiting import RESERVE, WAITED, Wait, Watcher
+from simservice.web.connections import RECEIVE_BYTES, Connection, NotStored
+from simservice.web.waiting import RESERVE, WAITED, Places, Wait, Watcher
 
 # Limit on bodies in temporary files, for all connections together.
 MAX_SPOOLED_BYTES = 256 << 20
@@ -45,9 +46,9 @@ Connection: close\r
 Content-Type: application/json\r
 Content-Length: {length}\r
 X-Request-Id: {request_id}\r
-\r
+{headers}\r
 """
-REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
+REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error", 503: "Service Unavailable"}
 
 
 class KeptBack(Exception):
@@ -66,7 +67,7 @@ class Worker(ThreadWorker):
         descriptors = _open_files(self.worker_connections * 2 + OTHER_DESCRIPTORS)
         self.max_connections = (descriptors - OTHER_DESCRIPTORS) // 2
         # The others must be able to send requests.
-        self.places = threading.BoundedSemaphore(self.max_connections * 3 // 4)
+        self.places = Places(self.max_connections * 3 // 4)
         # Connections whose request waits for a change, by their wait
         self.kept: dict[Wait, Connection] = {}
         self.watcher = Watcher(lambda wait: self.method_queue.defer(self.resume, wait))
@@ -206,7 +207,7 @@ class Worker(ThreadWorker):
         self.watcher.forget(wait)
         connection = self.kept.pop(wait, None)
         if connection is not None:
-            self.places.release()
+            self.places.release(wait.owner)
             with suppress(KeyError):
                 self.poller.unregister(connection)
         return connection
@@ -223,9 +224,9 @@ class Worker(ThreadWorker):
         self.application: Any = self.wsgi
         self.wsgi: Any = self.answer
 
-    def reserve(self) -> bool:
-        """Reserve a place for a wait, if there is one."""
-        return self.alive and self.places.acquire(blocking=False)
+    def reserve(self, owner: Hashable) -> bool:
+        """Reserve a place for a wait, if the owner can have one."""
+        return self.alive and self.places.reserve(owner)
 
     def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Call the application. Raises KeptBack if the request has to wait. Runs in a thread."""
@@ -262,6 +263,8 @@ class Worker(ThreadWorker):
         REJECTED.labels(error.code).inc()
         if error.status == InternalError.status:
             self.log.error("request %s failed outside Django", request_id, exc_info=exc)
+        elif error.status == DiskFull.status:
+            self.log.error("request %s was not stored in TMPDIR: %s", request_id, exc)
         else:
             # The text of the exception quotes the request, which can contain a secret link.
             self.log.info("request %s rejected: %s", request_id, type(exc).__name__)
@@ -284,11 +287,19 @@ def error_for(exc: Exception) -> ApiError:
         return RequestTooLarge(message="The request's line, headers or chunks are too long or too many.")
     if isinstance(exc, ParseException):
         return ValidationFailed([{"path": "", "message": "The request is not valid HTTP/1.1."}])
+    if isinstance(exc, NotStored):
+        return DiskFull()
     return InternalError()
 
 
 def _response(error: ApiError, request_id: str) -> bytes:
     """Return the bytes of an HTTP response with the error envelope, which closes the connection."""
     body = json.dumps(envelope(error, request_id)).encode()
-    head = HEAD.format(status=error.status, reason=REASONS[error.status], length=len(body), request_id=request_id)
+    head = HEAD.format(
+        status=error.status,
+        reason=REASONS[error.status],
+        length=len(body),
+        request_id=request_id,
+        headers="".join(f"{name}: {value}\r\n" for name, value in error.headers.items()),
+    )
     return head.encode() + body

@@ -14,4 +14,4 @@ class HostMiddleware(CommonMiddleware):
 
     def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
         """Raise DisallowedHost if the host is wrong."""
-        return None if request.path in INTERNAL_PATHS else super().process_request(request)
+        return None if request.path_info in INTERNAL_PATHS else super().process_request(request)

@@ -9,6 +9,7 @@ for the changes of all of them. Another web server answers such a request at onc
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from simservice.metrics import WANTED
 
 logger = logging.getLogger(__name__)
 
-# Keys in `request.META`: the function of the web server that reserves a place, and the wait that is over.
+# Keys in `request.META`: the web server's function that reserves a place for an owner, and the wait that is over.
 RESERVE = "simservice.reserve_wait"
 WAITED = "simservice.waited"
 LOOK_SECONDS = 0.15
@@ -31,27 +32,62 @@ ReadStates = Callable[[Collection[Any]], Mapping[Any, Hashable]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Wait:
-    """A wait until `subject` leaves `state`, or until the monotonic time `ends_at`."""
+    """A wait of `owner` until `subject` leaves `state`, or until the monotonic time `ends_at`."""
 
+    owner: Hashable
     subject: Hashable
     state: Hashable
     ends_at: float
     read_states: ReadStates
 
 
+class Places:
+    """Places for waits, shared among owners.
+
+    An owner with a tenth of all places gets no more once half of them are taken, which leaves the rest to others.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._lock = threading.Lock()
+        self._taken: Counter[Hashable] = Counter()
+
+    def reserve(self, owner: Hashable) -> bool:
+        """Take a place, if the owner can have one. Return whether it was taken."""
+        with self._lock:
+            limit = self._count if self._taken[owner] < max(1, self._count // 10) else self._count // 2
+            if self._taken.total() >= limit:
+                return False
+            self._taken[owner] += 1
+            return True
+
+    def release(self, owner: Hashable) -> None:
+        """Return a place."""
+        with self._lock:
+            self._taken[owner] -= 1
+            if not self._taken[owner]:
+                del self._taken[owner]
+
+
 def keep_back(
-    meta: dict[str, Any], *, subject: Hashable, state: Hashable, seconds: float, read_states: ReadStates
+    meta: dict[str, Any],
+    *,
+    owner: Hashable,
+    subject: Hashable,
+    state: Hashable,
+    seconds: float,
+    read_states: ReadStates,
 ) -> None:
     """Ask the web server to keep the answer back while `subject` is in `state`, for `seconds` at most.
 
     Does nothing if the request has waited, and its subject has changed or its time is over, or if the server has no
-    place for another wait.
+    place for another wait of `owner`.
     """
     waited: Wait | None = meta.get(WAITED)
     ends_at = waited.ends_at if waited else time.monotonic() + seconds
-    reserve: Callable[[], bool] = meta.get(RESERVE, lambda: False)
-    if ends_at > time.monotonic() and (waited is None or waited.state == state) and reserve():
-        meta[WANTED] = Wait(subject=subject, state=state, ends_at=ends_at, read_states=read_states)
+    reserve: Callable[[Hashable], bool] = meta.get(RESERVE, lambda _owner: False)
+    if ends_at > time.monotonic() and (waited is None or waited.state == state) and reserve(owner):
+        meta[WANTED] = Wait(owner=owner, subject=subject, state=state, ends_at=ends_at, read_states=read_states)
 
 
 class Watcher:

@@ -8,8 +8,8 @@ from django.test import Client as HttpClient
 from pytest_django import Settings
 
 from clients import rate_limits
-from clients.rate_limits import network_of
 from localstack.redis_server import free_port
+from simservice.api.addresses import network_of
 
 pytestmark = pytest.mark.django_db
 

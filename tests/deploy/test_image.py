@@ -8,9 +8,7 @@ import os
 import re
 import shutil
 import signal
-import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,12 +23,12 @@ from django.conf import settings
 from psycopg.sql import SQL, Identifier
 
 from localstack.redis_server import free_port
+from tests.caddy import proxy
 from tests.environments import make_environment
 from tests.stack import QUICK
 from tests.web_server import wait_until_listening
 
 ROOT = Path(settings.BASE_DIR)
-CADDY = Path(sys.executable).with_name("caddy")
 pytestmark = [
     pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed"),
     pytest.mark.xdist_group("image"),
@@ -149,45 +147,6 @@ def database() -> Iterator[str]:
             connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
 
 
-@contextmanager
-def proxy(image: Image, ports: list[int]) -> Iterator[str]:
-    """Run the proxy of compose.yaml in front of some ports, with its own authority; yield its address."""
-    port = free_port()
-    text = (ROOT / "deploy" / "Caddyfile").read_text()
-    upstreams = "to " + " ".join(f"127.0.0.1:{each}" for each in ports)
-    text, count = re.subn(r"dynamic a \{.*?\}", upstreams, text, count=1, flags=re.DOTALL)
-    assert count == 1
-    text = text.replace("{$DOMAIN} {", f"https://localhost:{port} {{\n\ttls internal")
-    text = text.replace("email {$ACME_EMAIL}", "admin off\n\tauto_https disable_redirects\n\tskip_install_trust")
-    (image.folder / "Caddyfile").write_text(text)
-    home = image.folder / "caddy"
-    home.mkdir(exist_ok=True)
-    environment = os.environ | {"HOME": str(home), "XDG_DATA_HOME": str(home), "XDG_CONFIG_HOME": str(home)}
-    command = [str(CADDY), "run", "--config", str(image.folder / "Caddyfile"), "--adapter", "caddyfile"]
-    with (image.folder / "caddy.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        wait_for_certificate(port, process)
-        yield f"https://localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def wait_for_certificate(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Wait until the proxy has its certificate, which it requests after it listens."""
-    wait_until_listening(port, process)
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            ssl.get_server_certificate(("localhost", port), timeout=5)
-        except ssl.SSLError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return
-
-
 @pytest.fixture
 def behind_the_proxy(image: Image) -> Iterator[tuple[str, list["subprocess.Popen[bytes]"]]]:
     """The address of the proxy with two `web` processes behind it, and these processes."""
@@ -196,7 +155,7 @@ def behind_the_proxy(image: Image) -> Iterator[tuple[str, list["subprocess.Popen
         webs = [opened.enter_context(image.process("web", PORT=str(port))) for port in ports]
         for port, web in zip(ports, webs, strict=True):
             wait_until_listening(port, web)
-        yield opened.enter_context(proxy(image, ports)), webs
+        yield f"https://localhost:{opened.enter_context(proxy(image.folder, ports))}", webs
 
 
 @pytest.fixture

@@ -40,7 +40,6 @@ NOT_HTTP = {
     "chunked-twice": request(JOBS, b"Transfer-Encoding: chunked, chunked", method=b"POST"),
     "chunks-in-http-1.0": b"POST /v1/sim/jobs HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "unknown-expectation": request(JOBS, b"Expect: miracles"),
-    "script-name": request(JOBS, b"SCRIPT_NAME: /elsewhere"),
 }
 
 

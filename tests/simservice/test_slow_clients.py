@@ -1,10 +1,8 @@
 """Slow, stopped and endless clients, which occupy no thread and delay no other client."""
 
-import io
 import json
 import os
 import re
-import secrets
 import select
 import signal
 import socket
@@ -16,17 +14,11 @@ from pathlib import Path
 
 import pytest
 from gunicorn.config import Config
-from pytest_django import DjangoDbBlocker
 
-from jobs import artifacts, lifecycle
-from jobs.enums import Status
-from jobs.lifecycle import Outcome
-from jobs.models import Artifact
 from simservice.api.body_limit import MAX_BODY_BYTES
 from simservice.web.connections import LINGER_SECONDS, Connection
-from tests.factories import make_running_job
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
-from tests.web_server import Response, WebServer, read_response, request, web_server
+from tests.web_server import Response, WebServer, connected, read_response, request, web_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.xdist_group("web"), pytest.mark.timeout(180)]
 
@@ -59,17 +51,6 @@ def rejected(server: WebServer, reason: str) -> float:
     return float(text.partition(f'simservice_requests_rejected_total{{reason="{reason}"}} ')[2].split()[0])
 
 
-@pytest.fixture(scope="module")
-def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
-    """The address of an artifact larger than any socket buffer."""
-    with django_db_blocker.unblock():
-        job = make_running_job()
-        stored = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(secrets.token_bytes(24 << 20)))
-        assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={}))
-        stored.save(force_insert=True)
-        return f"/artifacts/{stored.token}".encode()
-
-
 def posted(bearer: bytes, *headers: bytes, body: bytes = b"") -> bytes:
     """Return a submission that is rejected for its channel once it has arrived."""
     return request(JOBS, bearer, JSON, *headers, method=b"POST", body=body)
@@ -79,17 +60,6 @@ def seconds(send: Callable[[], Response]) -> float:
     started = time.monotonic()
     assert send().status in (200, 400)
     return time.monotonic() - started
-
-
-@contextmanager
-def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket.socket]]:
-    """Open connections and send the same bytes on each."""
-    with ExitStack() as stack:
-        clients = [stack.enter_context(web.connection()) for _ in range(number)]
-        for client in clients:
-            for part in sent:
-                client.sendall(part)
-        yield clients
 
 
 @contextmanager
@@ -252,7 +222,7 @@ def test_clients_that_do_not_close_delay_nobody(web: WebServer) -> None:
 
 
 def test_clients_that_do_not_read_are_disconnected(strict: WebServer, large_file: bytes) -> None:
-    """Until then each occupies a thread, so at most all threads are occupied."""
+    """Until then, each occupies a thread or is refused."""
     logged = strict.log.stat().st_size
     with connected(strict, THREADS, request(large_file)):
         assert seconds(lambda: strict.send(request(b"/healthz"))) < SEND_SECONDS + LATE_SECONDS

@@ -20,7 +20,8 @@ from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from jobs.progress import Progress, Publisher
-from tests.factories import make_job, make_running_job
+from simservice.web.waiting import Places
+from tests.factories import make_job, make_key, make_running_job
 from tests.simservice.strict_worker import CONNECTIONS
 from tests.web_server import Response, WebServer, read_response, request, web_server
 
@@ -32,6 +33,8 @@ pytestmark = [
     pytest.mark.timeout(180),
 ]
 MANY = 500
+ACCOUNTS = 10
+PLACES = CONNECTIONS * 3 // 4
 # Far longer than a notice takes on a busy machine, and shorter than the wait.
 SOON_SECONDS = 15.0
 # Several looks for changes
@@ -180,9 +183,11 @@ def test_a_request_sent_early_is_answered_after_the_wait(web: WebServer, key: tu
 
 
 def test_many_wait_without_threads_or_database_connections(web: WebServer, key: tuple[ApiKey, str]) -> None:
-    jobs = [make_job(key[0].client) for _ in range(5)]
+    keys = [key, *(make_key() for _ in range(ACCOUNTS - 1))]
+    jobs = [make_job(one.client) for one, _ in keys]
     with ExitStack() as stack:
-        all_waiting = [stack.enter_context(Waiting(web, jobs[n % 5], key[1])) for n in range(MANY)]
+        numbers = [n % ACCOUNTS for n in range(MANY)]
+        all_waiting = [stack.enter_context(Waiting(web, jobs[n], keys[n][1])) for n in numbers]
         eventually(lambda: open_sockets(web) >= MANY)
         assert web.send(request(b"/healthz")).status == 200
         assert database_connections() <= 11
@@ -222,13 +227,21 @@ def test_a_client_that_leaves_costs_nothing(web: WebServer, key: tuple[ApiKey, s
     eventually(lambda: open_sockets(web) <= before)
 
 
-def test_too_many_waits_are_answered_at_once(strict: WebServer, key: tuple[ApiKey, str]) -> None:
-    job, most = make_job(key[0].client), CONNECTIONS * 3 // 4
+def test_an_account_leaves_half_of_the_places_to_others(strict: WebServer, key: tuple[ApiKey, str]) -> None:
+    job, (other, secret) = make_job(key[0].client), make_key()
     with ExitStack() as stack:
-        all_waiting = [stack.enter_context(Waiting(strict, job, key[1])) for _ in range(most + 5)]
-        eventually(lambda: len(answered(all_waiting)) >= 5)
+        greedy = [stack.enter_context(Waiting(strict, job, key[1])) for _ in range(PLACES + 5)]
+        eventually(lambda: len(answered(greedy)) >= PLACES // 2 + 5)
+        all_waiting = [stack.enter_context(Waiting(strict, make_job(other.client), secret)) for _ in range(3)]
         time.sleep(QUIET_SECONDS)
-        assert len(answered(all_waiting)) == 5
+        assert (len(answered(greedy)), len(answered(all_waiting))) == (PLACES // 2 + 5, 0)
+
+
+def test_too_many_waits_are_answered_at_once() -> None:
+    places = Places(PLACES)
+    assert [places.reserve(owner) for owner in range(PLACES + 5)] == [True] * PLACES + [False] * 5
+    places.release(0)
+    assert places.reserve("another")
 
 
 def test_changes_are_seen_after_a_lost_database_connection(web: WebServer, key: tuple[ApiKey, str]) -> None:

@@ -153,6 +153,7 @@ def test_a_request_without_a_body_may_have_any_content_type(
         [b"Upgrade: h2c", b"Connection: Upgrade, HTTP2-Settings", b"HTTP2-Settings: AAMAAABkAAQAAP__"],
         [b"Expect: 100-continue"],
         [b"X_Y: z"],
+        [b"SCRIPT_NAME: /elsewhere"],
         [b"X-Y: " + b"x" * 8000],
         [b"X-Y: \xff\xfe"],
     ],

@@ -27,3 +27,9 @@ def test_maintenance_affects_only_the_api(settings: Any, path: str, status: int)
 @pytest.mark.django_db
 def test_the_api_responds_without_maintenance(api: Api) -> None:
     assert api.get("builds").status_code == 200
+
+
+def test_maintenance_affects_the_path_that_is_resolved(settings: Any) -> None:
+    settings.MAINTENANCE_SECONDS = 90
+    assert HttpClient().get("/v1/sim/jobs", SCRIPT_NAME="/x").status_code == 503
+    assert HttpClient().get("/accounts/nowhere", SCRIPT_NAME="/v1").status_code == 404

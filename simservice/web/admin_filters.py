@@ -1,0 +1,43 @@
+"""Query strings of the admin that no page links to: values that PostgreSQL or Python cannot represent."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.db import DataError, transaction
+from django.http import HttpRequest
+
+# Out-of-range numbers and dates, NUL characters, text for a column of bytes
+UNUSABLE = (DataError, OverflowError, TypeError, ValueError)
+
+
+class _CheckedList(ChangeList):
+    """A list that treats filters with unusable values like those that the framework itself rejects."""
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        """Read the rows. Raises IncorrectLookupParameters, for which the admin shows the list without filters."""
+        try:
+            with transaction.atomic():
+                super().__init__(request, *args, **kwargs)
+        except UNUSABLE as error:
+            if not request.GET:
+                raise
+            raise IncorrectLookupParameters(error) from error
+
+
+def check_filters(site: AdminSite) -> None:
+    """Make all pages of an admin site reject unusable query strings."""
+    for model_admin in site._registry.values():  # noqa: SLF001
+        model_admin.get_changelist = _checked_list  # type: ignore[method-assign]
+        model_admin.get_object = _by_field(model_admin.get_object)  # type: ignore[method-assign]
+
+
+def _checked_list(request: HttpRequest, **kwargs: Any) -> type[ChangeList]:  # noqa: ARG001
+    return _CheckedList
+
+
+def _by_field(get_object: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `get_object` for which an empty `_to_field` means the primary key."""
+    return lambda request, object_id, from_field=None: get_object(request, object_id, from_field or None)

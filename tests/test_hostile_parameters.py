@@ -1,0 +1,180 @@
+"""Hostile values of every GET parameter of every route: none causes an internal error.
+
+Routes come from the URL configuration, parameters from what each view looks up, and those of the admin from the
+fields of its models, so tests cover a new one as soon as it exists.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import connection as database
+from django.db import models
+from django.http import QueryDict
+from django.test import Client as HttpClient
+from django.urls import reverse
+
+from simservice.api.operations import operation_of
+from tests.routes import (
+    ADMIN,
+    LOGIN_ROUTES,
+    OPEN,
+    PAGES,
+    PERSONAL,
+    RESOURCE,
+    ROUTES,
+    WITH_KEY,
+    World,
+    address,
+    admin_browser,
+    browsers,
+    logged_in,
+    logged_in_operator,
+    world,
+)
+
+__all__ = ["admin_browser", "browsers", "logged_in", "logged_in_operator", "world"]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.django_db,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore:.*received a naive datetime"),
+]
+
+VALUES = [
+    "",
+    "%00",
+    "%ED%A0%80",
+    "%FF",
+    "%",
+    "[]",
+    "-1",
+    "9" * 19,
+    "1e999",
+    "http://[::1",
+    "//[",
+    "2026-99-99",
+    "0001-01-01",
+    "9999-12-31T23:59:59%2B00:00",
+    "99999-01-01",
+    "x" * 3000,
+    "a%00b",
+]
+# Parameters that a page may look up only under a condition
+COMMON = {"next", "after"}
+OF_THE_ADMIN = {"q", "o", "e", "p", "all", "_popup", "_to_field", "_changelist_filters"}
+OF_COMPLETIONS = {"app_label", "model_name", "field_name", "term"}
+MOMENTS = ("gte", "lt", "year", "month", "day")
+MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
+
+
+@contextmanager
+def recorded(names: set[str]) -> Iterator[None]:
+    """Record the names of the parameters that views look up in the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        for method in ("get", "getlist", "__getitem__", "__contains__"):
+            original = getattr(QueryDict, method)
+
+            def record(self: QueryDict, name: str, *rest: Any, original: Any = original) -> Any:
+                names.add(name)
+                return original(self, name, *rest)
+
+            patch.setattr(QueryDict, method, record)
+        yield
+
+
+def failures(browser: HttpClient, path: str, names: Iterable[str], **headers: Any) -> list[str]:
+    """Return the queries of a path that cause an internal error."""
+    browser.raise_request_exception = False
+    queries = [f"{name}={value}" for name in sorted(names) for value in VALUES]
+    queries += [f"{name}=1&{name}=%00" for name in sorted(names)]
+    found = []
+    for query in queries:
+        # The transaction of the tests must not look idle.
+        with database.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        response: Any = browser.get(f"{path}?{query}", headers=headers)
+        response.getvalue()
+        if response.status_code >= 500:
+            found.append(query[:100])
+    return found
+
+
+def looked_up(browser: HttpClient, path: str) -> set[str]:
+    """Return the names of the parameters that a page knows."""
+    names: set[str] = set()
+    with recorded(names):
+        response: Any = browser.get(path)
+        response.getvalue()
+    return names | COMMON
+
+
+@pytest.mark.parametrize("route", sorted({*LOGIN_ROUTES, *PERSONAL} & ROUTES.keys()))
+def test_pages_of_people(route: str, browsers: dict[str, HttpClient]) -> None:
+    for who in ("stranger", "owner"):
+        path = address(route)
+        assert failures(browsers[who], path, looked_up(browsers[who], path)) == []
+
+
+@pytest.mark.parametrize("route", PAGES)
+def test_pages_of_accounts(route: str, browsers: dict[str, HttpClient]) -> None:
+    owner = browsers["owner"]
+    path = address(route, account=owner.defaults["ACCOUNT"])
+    assert failures(owner, path, looked_up(owner, path)) == []
+
+
+# Answers 503 here, because there is no worker.
+@pytest.mark.parametrize("route", sorted(OPEN.keys() - {"readyz"}))
+def test_public_routes(route: str, world: World) -> None:
+    path = world.path(route)
+    assert failures(HttpClient(), path, looked_up(HttpClient(), path)) == []
+
+
+@pytest.mark.parametrize("route", WITH_KEY)
+def test_endpoints(route: str, world: World) -> None:
+    view: Any = ROUTES[RESOURCE + route]
+    operation = operation_of(getattr(view.view_class, "get", view))
+    names = {"surprise", *(operation.query_names if operation else ())}
+    bearer = f"Bearer {world.owner}"
+    assert failures(HttpClient(), world.path(RESOURCE + route), names, authorization=bearer) == []
+
+
+def lookups(model: type[models.Model]) -> Iterator[str]:
+    """Yield the lookups that a filter of the admin can have."""
+    for field in model._meta.concrete_fields:
+        yield field.name
+        if isinstance(field, models.DateField):
+            yield from (f"{field.name}__{part}" for part in MOMENTS)
+    for listed in admin.site._registry[model].list_filter:
+        if isinstance(listed, type) and (name := getattr(listed, "parameter_name", None)):
+            yield name
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
+def test_lists_of_the_admin(
+    model: type[models.Model], world: World, admin_browser: HttpClient, settings: Any
+) -> None:
+    settings.ADMIN_REQUIRES_MFA = False
+    path = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+    names = {*looked_up(admin_browser, path), *lookups(model), *OF_THE_ADMIN, "pk__in"}
+    assert failures(admin_browser, path, names) == []
+
+
+@pytest.mark.parametrize("route", ADMIN)
+def test_other_pages_of_the_admin(route: str, admin_browser: HttpClient, settings: Any) -> None:
+    settings.ADMIN_REQUIRES_MFA = False
+    path = address(route)
+    names = looked_up(admin_browser, path) | OF_COMPLETIONS
+    if admin_browser.get(path).status_code < 400:
+        assert failures(admin_browser, path, names) == []
+
+
+@pytest.mark.parametrize("route", sorted(LOGIN_ROUTES.keys() & ROUTES.keys()))
+def test_posted_addresses_of_the_next_page(route: str, browsers: dict[str, HttpClient]) -> None:
+    for who in ("stranger", "owner"):
+        browsers[who].raise_request_exception = False
+        for value in ("http://[::1", "//[", "\0", "x" * 3000, "https://evil.example/"):
+            response = browsers[who].post(address(route), {"next": value, "login": "a", "password": "b"})
+            assert response.status_code < 500, value
