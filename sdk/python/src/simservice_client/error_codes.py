@@ -130,7 +130,7 @@ class RateLimitExceeded(ApiError):
 
 
 class ReadOnlyKey(ApiError):
-    """This key can only read, because the person who created it is a viewer of the account. Use a key of a member or owner."""
+    """This key can only read: its creator is now a viewer of the account. Use another key."""
 
     code = "read_only_key"
 
