@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings
 
 SCRIPT = Path(settings.BASE_DIR) / "deploy" / "build-simulationcraft"
+SECRETS = ("SECRET_KEY", "DATABASE_URL", "REDIS_URL")
 MANAGE = """
 import pathlib, sys
 with pathlib.Path("calls").open("a") as calls:
@@ -45,12 +46,13 @@ class Machine:
         self.git("commit", "--quiet", "--allow-empty", "--message", "Change")
         return self.git("rev-parse", "HEAD")
 
-    def run(self, *arguments: str) -> list[str]:
+    def run(self, *arguments: str, **variables: str) -> list[str]:
         """Run the script and return the commands of manage.py that it ran, without their options."""
+        outside = {name: value for name, value in os.environ.items() if name not in SECRETS} | variables
         environment = {"SIMC_REPOSITORY": str(self.repository), "SIMC_FOLDER": str(self.folder / "simc")}
         (self.folder / "calls").write_text("")
         self.status = subprocess.run(
-            [self.folder / "deploy" / SCRIPT.name, *arguments], env=os.environ | environment, check=False
+            [self.folder / "deploy" / SCRIPT.name, *arguments], env=outside | environment, check=False
         ).returncode
         return [line.split()[0] for line in (self.folder / "calls").read_text().splitlines()]
 
@@ -87,3 +89,58 @@ def test_only_an_unusable_build_is_removed(machine: Machine, status: int, kept: 
 
 def test_an_unknown_step_is_refused(machine: Machine) -> None:
     assert (machine.run("check"), machine.status) == ([], 2)
+
+
+def test_the_compilers_see_no_secrets(machine: Machine) -> None:
+    """Without an argument, the script removes them; `build` refuses to run with one."""
+    secrets = dict.fromkeys(SECRETS, "hidden-value")
+    (machine.repository / "engine" / "Makefile").write_text("release:\n\tenv >simc\n")
+    commit = machine.add_commit()
+    assert machine.run(**secrets)[0] == "registerbuild"
+    assert "hidden-value" not in (machine.builds / commit / "simc").read_text()
+    for name in SECRETS:
+        assert (machine.run("build", **{name: "x"}), machine.status) == ([], 2)
+
+
+def test_a_commit_can_be_pinned(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.git("config", "uploadpack.allowAnySHA1InWant", "true")
+    machine.add_commit()
+    monkeypatch.setenv("SIMC_COMMIT", machine.commit)
+    machine.run("build")
+    assert [path.name for path in machine.builds.iterdir()] == [machine.commit]
+
+
+def test_a_commit_without_a_trusted_signature_is_not_built(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir(mode=0o700)
+    monkeypatch.setenv("SIMC_KEYS", str(keys))
+    assert machine.run() == []
+    assert machine.status != 0
+    assert not list(machine.builds.iterdir())
+
+
+@pytest.mark.skipif(not shutil.which("gpg"), reason="GnuPG is not installed")
+def test_a_signed_commit_is_built(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(keys))
+    quick = ["gpg", "--batch", "--quiet", "--passphrase", "", "--quick-generate-key", "test@localhost"]
+    subprocess.run(quick, check=True, capture_output=True)
+    machine.git("commit", "--quiet", "--allow-empty", "--gpg-sign=test@localhost", "--message", "Signed")
+    monkeypatch.setenv("SIMC_KEYS", str(keys))
+    assert machine.run()[0] == "registerbuild"
+
+
+def test_registration_runs_nothing_of_the_source(machine: Machine) -> None:
+    """The folder of the source belongs to the compilers' user, who could put a hook there."""
+    machine.run("build")
+    shutil.rmtree(machine.folder / "simc" / "source")
+    assert machine.run("register") == ["registerbuild", "checkbuilds", "checkbuilds"]
+
+
+def test_a_forged_name_of_the_newest_build_is_refused(machine: Machine) -> None:
+    machine.run("build")
+    (machine.folder / "simc" / "midnight.newest").write_text("../../etc now\n")
+    assert (machine.run("register"), machine.status) == ([], 2)

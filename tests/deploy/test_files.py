@@ -24,7 +24,7 @@ CADDY = Path(sys.executable).with_name("caddy")
 PROCESSES = set(parse_procfile((ROOT / "Procfile").read_text()).processes)
 SETTINGS = set(re.findall(r"^#?([A-Z][A-Z0-9_]*)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"].startswith("simservice")}
+OURS = {name: service for name, service in COMPOSE["services"].items() if "env_file" in service}
 # Settings that compose.yaml derives from DOMAIN and the passwords, or that its proxy and volumes need
 DERIVED = {
     *("DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES"),
@@ -97,12 +97,56 @@ def test_migrations_wait_for_the_database_and_are_repeated() -> None:
 
 
 def test_compose_builds_where_sim_runs_builds() -> None:
-    builds, sim = OURS["builds"], OURS["sim"]
-    assert (builds["profiles"], builds["build"]["target"]) == (["builds"], "simc")
-    assert "builds:/opt/simc" in builds["volumes"]
+    builds, sim, simc = OURS["builds"], OURS["sim"], COMPOSE["services"]["simc"]
+    for each in (builds, simc):
+        assert (each["profiles"], each["build"]["target"]) == (["builds"], "simc")
+        assert "builds:/opt/simc" in each["volumes"]
     assert "builds:/opt/simc:ro" in sim["volumes"]
     # It runs each build in the sandbox.
     assert builds["security_opt"] == sim["security_opt"]
+
+
+def test_the_compilers_have_neither_secrets_nor_the_services_network() -> None:
+    simc = COMPOSE["services"]["simc"]
+    assert "simc" not in OURS
+    assert all(name.startswith("SIMC_") for name in simc["environment"])
+    assert (simc["command"], simc["networks"]) == ([SIMC, "build"], ["internet"])
+    assert [name for name, each in COMPOSE["services"].items() if "internet" in each.get("networks", [])] == [
+        "simc"
+    ]
+    assert OURS["builds"]["command"] == [SIMC, "register"]
+    unit = (DEPLOY / "systemd" / "simservice-simc.service").read_text()
+    assert re.findall("^(?:User|EnvironmentFile)=(.+)$", unit, re.MULTILINE) == [
+        "simservice-simc",
+        "-/etc/simservice/simc.env",
+    ]
+
+
+def test_no_password_is_on_a_command_line() -> None:
+    """Except that of rclone, which accepts it nowhere else."""
+    commands = {
+        name: str([each.get("command"), each.get("entrypoint")]) for name, each in COMPOSE["services"].items()
+    }
+    assert [name for name, text in commands.items() if re.search(r"(?<!\$)\$\{?\w*PASSWORD", text)] == ["storage"]
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_every_container_has_only_the_capabilities_it_needs(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    needed = {"postgres": {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}, "proxy": {"NET_BIND_SERVICE"}}
+    assert set(service.get("cap_add", [])) == needed.get(name, set())
+
+
+def test_pods_reach_only_what_a_policy_allows() -> None:
+    policies = {each["metadata"]["name"]: each["spec"] for each in MANIFESTS if each["kind"] == "NetworkPolicy"}
+    assert policies["nothing"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    chosen = {name: str(spec["podSelector"]) for name, spec in policies.items()}
+    assert [name for name, selector in chosen.items() if "simc" in selector] == ["internet"]
+    assert [name for name, selector in chosen.items() if "'sim'" in selector] == ["data"]
+    open_to_all = [name for name, spec in policies.items() if {} in spec.get("egress", [])]
+    assert open_to_all == []
 
 
 def test_deployments_start_with_expanding_migrations_only() -> None:
@@ -214,7 +258,7 @@ def test_backups_dump_the_database_before_they_copy_the_bucket() -> None:
 
 
 def test_images_have_a_version() -> None:
-    images = [service["image"] for name, service in COMPOSE["services"].items() if name not in OURS]
+    images = [service["image"] for service in COMPOSE["services"].values() if "build" not in service]
     assert all(re.fullmatch(r"[\w/.-]+:[0-9][\w.-]*", image) for image in images), images
 
 
@@ -278,7 +322,7 @@ def test_units_are_valid(unit: Path, tmp_path: Path) -> None:
 
 def test_each_unit_can_have_settings_of_its_own() -> None:
     files = {unit.name: re.findall(r"^EnvironmentFile=(\S+)$", unit.read_text(), re.MULTILINE) for unit in UNITS}
-    assert {name: values for name, values in files.items() if values} == {
+    assert {name: values for name, values in files.items() if "/etc/simservice/env" in values} == {
         f"{unit}.service": ["/etc/simservice/env", f"-/etc/simservice/{name}.env"]
         for unit, name in (
             ("simservice@", "%i"),
@@ -291,7 +335,12 @@ def test_each_unit_can_have_settings_of_its_own() -> None:
 
 def test_units_start_every_process() -> None:
     commands = "\n".join(unit.read_text() for unit in UNITS)
-    assert set(re.findall(r"entrypoint (\S+)$", commands, re.MULTILINE)) == {"%i", "sim", SIMC}
+    assert set(re.findall(r"entrypoint ((?:\S|simulationcraft )+)$", commands, re.MULTILINE)) == {
+        "%i",
+        "sim",
+        f"{SIMC} build",
+        f"{SIMC} register",
+    }
 
 
 # They mount over parts of /proc, or make control groups read-only.
