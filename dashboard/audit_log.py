@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from clients import audit
 from clients.audit import Action
@@ -100,8 +102,10 @@ def _filters(request: HttpRequest) -> tuple[Group, int | None]:
     return groups[about], int(by) if by else None
 
 
-def description(event: AuditEvent) -> str:
-    """Return the description of an event."""
-    values: defaultdict[str, object] = defaultdict(lambda: "?", target=event.target)
-    values.update({name: value or EMPTY_DETAILS.get(name, value) for name, value in event.details.items()})
-    return DESCRIPTIONS[Action(event.action)].format_map(values)
+def description(event: AuditEvent) -> SafeString:
+    """Return the description of an event as HTML. Names cannot change the direction of the text around them."""
+    values = {name: value or EMPTY_DETAILS.get(name, value) for name, value in event.details.items()}
+    isolated: defaultdict[str, object] = defaultdict(lambda: "?")
+    for name, value in {"target": event.target, **values}.items():
+        isolated[name] = format_html("<bdi>{}</bdi>", value)
+    return mark_safe(DESCRIPTIONS[Action(event.action)].format_map(isolated))  # noqa: S308 - all values are escaped

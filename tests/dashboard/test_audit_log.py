@@ -133,11 +133,16 @@ def test_every_action_has_a_group_and_a_description(action: Action) -> None:
     event = AuditEvent(action=action, target="<x>{y}", details={"name": "", "old": "{target}"})
     assert description(event) == DESCRIPTIONS[action].format(
         **dict.fromkeys(("client", "host", "hours", "role", "new", "credits", "reason", "title"), "?"),
-        target="<x>{y}",
-        name="no name",
+        target="<bdi>&lt;x&gt;{y}</bdi>",
+        name="<bdi>no name</bdi>",
         expires="?",
-        old="{target}",
+        old="<bdi>{target}</bdi>",
     )
+
+
+def test_a_name_cannot_turn_the_line_around(owner: Membership) -> None:
+    make_key(owner.account, by=actor_of(owner), name="\u202ereversed")
+    assert "<bdi>\u202ereversed</bdi>" in log_of(owner).content.decode()
 
 
 def test_the_list_is_filtered_by_group_and_user(owner: Membership) -> None:
@@ -204,7 +209,7 @@ def test_events_of_a_deleted_user_are_shown(owner: Membership) -> None:
 def test_names_are_escaped(owner: Membership) -> None:
     keys.create_key(default_client(owner.account), by=COMMAND_LINE, name="<script>{target.__class__}")
     page = log_of(owner).content.decode()
-    assert "(&lt;script&gt;{target.__class__})" in page
+    assert "(<bdi>&lt;script&gt;{target.__class__}</bdi>)" in page
 
 
 def test_the_address_comes_from_the_trusted_proxy(owner: Membership, settings: Settings) -> None:
