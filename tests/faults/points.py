@@ -35,7 +35,7 @@ from simservice.statements import Statement
 Action = Callable[[], object]
 Arm = Callable[[Action], None]
 # Before a statement, so that a fault can hit while PostgreSQL executes it.
-DELAY_SECONDS = 0.04
+DELAY_SECONDS = 0.2
 DELAY = Statement("delay", f"SELECT pg_sleep({DELAY_SECONDS})")
 ALL: Mapping[str, object] = {}
 # The functions that move shards, and their names in a fault run. `remove` returns nothing.

@@ -190,7 +190,7 @@ def test_the_search_finds_a_secret_shown_by_a_process(where: str) -> None:
 
 # Variants that lack one protection, the faults that need it, and texts of the expected violations.
 # Which worker is first is random, so a violation may appear only in a later run.
-TRIES = 6
+TRIES = 12
 BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no fencing": (
         {"faults": ["pause"], "roles": ["worker"], "points": ["while it runs", "all artifacts stored"]},
