@@ -75,7 +75,7 @@ def test_a_change_is_recorded_once(owner: Membership, job: Job) -> None:
     page = read(f"/dashboard/{owner.account}/audit", browser_of(owner))
     assert AuditEvent.objects.filter(action="job.renamed").count() == 2
     for title in ("Mine", "its default"):
-        assert f"Changed the title of job {job.pk} to {title}" in page
+        assert f"Changed the title of job <bdi>{job.pk}</bdi> to <bdi>{title}</bdi>" in page
 
 
 def test_the_last_title_wins(owner: Membership, job: Job) -> None:
