@@ -16,7 +16,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
 .PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
-.PHONY: test stack everything fuzz ledger faults drill pgbouncer
+.PHONY: test stack everything fuzz ledger faults outages drill pgbouncer
 .PHONY: check format lint types imports citations migrations document library collection
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
@@ -56,6 +56,11 @@ ledger: .venv/.development
 # half. FAULT_SEED and FAULT_JOBS select another run; `make stack` includes a small one.
 faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults tests/jobs/shards/test_model.py
+
+# PostgreSQL, Redis and the bucket frozen, slow and swallowing packets under load, for a minute each: ten minutes.
+# ARGS=10 is the number of seconds.
+outages: .venv/.development
+	$(BIN)/python -m tests.faults.outages $(ARGS)
 
 # Backups of both kinds under load, the loss of everything, and the restore: eight minutes. DRILL_SECONDS is the load.
 # Then one of two machines is killed, and one drained: a minute.
