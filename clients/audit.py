@@ -66,20 +66,13 @@ def record(
     **details: str | int | None,
 ) -> None:
     """Write an event in the transaction of the change. `details` must not contain secrets. One query."""
-    AuditEvent.objects.create(
-        account_id=account_id,
-        action=action,
-        user_id=by.user.pk if by.user else None,
-        actor=by.label[:MAX_LABEL_CHARACTERS],
-        address=by.address,
-        target_id=target_id,
-        target=str(target)[:MAX_LABEL_CHARACTERS],
-        details=details,
-    )
+    record_all(action, [(account_id, target_id, target)], by=by, **details)
 
 
-def record_all(action: Action, targets: Iterable[tuple[int, int, object]], *, by: Actor) -> None:
-    """Write one event for each account, target id and target. One query for a thousand."""
+def record_all(
+    action: Action, targets: Iterable[tuple[int, int | None, object]], *, by: Actor, **details: str | int | None
+) -> None:
+    """Write an event as `record` does for each account, target id and target. One query for a thousand."""
     events = [
         AuditEvent(
             account_id=account_id,
@@ -89,6 +82,7 @@ def record_all(action: Action, targets: Iterable[tuple[int, int, object]], *, by
             address=by.address,
             target_id=target_id,
             target=str(target)[:MAX_LABEL_CHARACTERS],
+            details=details,
         )
         for account_id, target_id, target in targets
     ]

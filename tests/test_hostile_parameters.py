@@ -125,7 +125,7 @@ def test_pages_of_accounts(route: str, browsers: dict[str, HttpClient]) -> None:
     assert failures(owner, path, looked_up(owner, path)) == []
 
 
-# Answers 503 here, because there is no worker.
+# Returns 503 in tests, because no worker is running.
 @pytest.mark.parametrize("route", sorted(OPEN.keys() - {"readyz"}))
 def test_public_routes(route: str, world: World) -> None:
     path = world.path(route)

@@ -63,7 +63,6 @@ GIVEN_UP = (
     BuildReplaced,
     NoBuildHere,
     RunLost,
-    MachineFault,
     DatabaseError,
     artifacts.NotStored,
 )
@@ -79,8 +78,8 @@ def execute(job: Job) -> None:
         Lease(job) as lease,
     ):
         try:
-            _run_to_end(job, lease)
-            machine.record_success()
+            with machine.observed():
+                _run_to_end(job, lease)
         except LeaseLost:
             logger.warning("job %s attempt %s lost its lease", job.pk, job.attempt)
         except WorkerStops:
@@ -95,17 +94,14 @@ def execute(job: Job) -> None:
             _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
         except MachineFault as error:
             # The attempt is not counted. The job keeps its deadline, so that it ends even if no machine can run it.
-            machine.record_failure()
             causes.report_of(error)
             reason = f"{socket.gethostname()}: {error}"
             _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
         except RunLost as error:
-            machine.record_failure()
             # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
             logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
             lease.lost.wait(LOST_PAUSE_SECONDS)
         except (DatabaseError, artifacts.NotStored):
-            machine.record_failure()
             # The lease expires, and the sweep returns the job to the queue.
             logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
 

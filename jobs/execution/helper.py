@@ -43,7 +43,8 @@ def execute(shard: ClaimedShard) -> None:
         ShardLease(stage.job, shard, slice_ms=stage.slice_ms) as lease,
     ):
         try:
-            _run(shard, stage, lease)
+            with machine.observed():
+                _run(shard, stage, lease)
         except LeaseLost:
             logger.warning("%s is given up: it belongs to another try, or its attempt is over", lease)
         except WorkerStops:
@@ -53,7 +54,6 @@ def execute(shard: ClaimedShard) -> None:
             executables.skipped.add(stage.pk)
             _give_back(shard, reason=str(error), losses=0)
         except (RunLost, NotStored) as error:
-            machine.record_failure()
             _lose(shard, reason=str(error))
             time.sleep(LOST_PAUSE_SECONDS)
         except DatabaseError:
@@ -66,7 +66,6 @@ def execute(shard: ClaimedShard) -> None:
 def _fail(shard: ClaimedShard, error: Exception) -> None:
     """Give up a shard after an error that is not the shard's fault."""
     if is_disk_full(error):
-        machine.record_failure()
         executables.skipped.add(shard.stage_id)
         _give_back(shard, reason="a disk of the helper's machine is full", losses=0)
     else:

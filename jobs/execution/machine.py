@@ -7,9 +7,13 @@ import logging
 import shutil
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.conf import settings
 
+from jobs.artifacts import NotStored
+from jobs.execution.simulation import RunLost
 from jobs.runs import runner
 from jobs.simulator.layers import SandboxUnavailable
 from simservice import causes
@@ -28,6 +32,10 @@ class MachineFault(Exception):
     """This machine cannot run the job, through no fault of the job; the message says why."""
 
 
+# Failures for a reason of the machine, or of its way to the storage
+FAULTS = (MachineFault, RunLost, NotStored)
+
+
 class Machine:
     """The state of this process's machine, for all of its slots."""
 
@@ -37,13 +45,19 @@ class Machine:
         # Why this worker claims nothing; empty if it does.
         self.problem = ""
 
-    def record_failure(self) -> None:
-        """Count an attempt that failed for a reason of this machine."""
-        with self._lock:
-            self._failures += 1
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Count the block as a failure of this machine if it raises one. If it ends, forget the failures.
 
-    def record_success(self) -> None:
-        """Forget the failures, because an attempt has ended its job."""
+        Other errors, such as a lost lease or a database that does not respond, say nothing about the machine.
+        """
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, FAULTS) or causes.is_disk_full(error):
+                with self._lock:
+                    self._failures += 1
+            raise
         with self._lock:
             self._failures = 0
 

@@ -98,18 +98,17 @@ class Connection(psycopg.Connection[Any]):
 
     def _accepts_connections(self) -> bool:
         """Test whether PostgreSQL accepts another connection, unless that was tested in the last second."""
-        if not _testing.acquire(blocking=False):
+        is_tested = time.monotonic() - limits.tested_at < TEST_EVERY_SECONDS
+        if is_tested or not _testing.acquire(blocking=False):
             return True
         try:
-            if time.monotonic() - limits.tested_at < TEST_EVERY_SECONDS:
-                return True
             psycopg.connect(self.conninfo, **self.options).close()
         except psycopg.errors.ConnectionTimeout as error:
             outage.record_failure(error)
             return False
         except psycopg.Error:
             # A refusal is a response.
-            return True
+            pass
         finally:
             limits.tested_at = time.monotonic()
             _testing.release()

@@ -43,7 +43,7 @@ from webhooks.models import Endpoint, Event
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(not COMPILER, reason="there is no C compiler"),
+    pytest.mark.skipif(not COMPILER, reason="needs a C compiler"),
 ]
 NEAR = timedelta(minutes=30)
 RETENTION = timedelta(days=30)

@@ -32,7 +32,7 @@ from webhooks.models import Endpoint, Event
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
-    pytest.mark.skipif(not COMPILER, reason="there is no C compiler"),
+    pytest.mark.skipif(not COMPILER, reason="needs a C compiler"),
     pytest.mark.timeout(240),
 ]
 POSTGRESQLS = "that of PostgreSQL"

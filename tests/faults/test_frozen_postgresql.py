@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
+from simservice.database import WEB_STATEMENT_SECONDS
 from simservice.postgresql import base
 from tests.emptying import empty_database
 from tests.factories import make_key
@@ -99,7 +100,8 @@ def test_web_answers_while_postgresql_is_frozen(frozen: tuple[WebServer, Proxy, 
             b"/readyz": 503,
             STATIC: 200,
         }
-        assert max(seconds for _, seconds in answers.values()) < 6
+        # Before the statements' own deadline: the outage was noticed.
+        assert max(seconds for _, seconds in answers.values()) < WEB_STATEMENT_SECONDS
         refused = [pending.result() for pending in stuck]
         assert {answer.code() for answer, _ in refused} == {"queue_unavailable"}
         assert max(seconds for _, seconds in refused) < 12
@@ -133,3 +135,35 @@ def test_a_slow_statement_is_not_an_outage(limited: base.Connection, monkeypatch
     limited.execute("SELECT pg_sleep(1)")
     assert not base.outage.is_known()
     assert limited.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.django_db
+def test_a_slow_statement_tests_the_server_again_and_again(
+    limited: base.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server can freeze after it passed a test."""
+    tests = []
+
+    def refuse(*_: object, **__: object) -> None:
+        tests.append(time.monotonic())
+        raise psycopg.OperationalError("too many clients")
+
+    monkeypatch.setattr(base.limits, "deadline_seconds", 30.0)
+    monkeypatch.setattr(base.limits, "watched", True)
+    monkeypatch.setattr(base.limits, "tested_at", float("-inf"))
+    monkeypatch.setattr(base, "TEST_EVERY_SECONDS", 0.3)
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    limited.execute("SELECT pg_sleep(2)")
+    assert len(tests) >= 2
+
+
+@pytest.mark.django_db
+def test_during_an_outage_connections_fail_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base.limits, "watched", True)
+    monkeypatch.setattr(base.outage, "_retry_at", time.monotonic() + 1000)
+    parameters = connection.get_connection_params() | {"cursor_factory": None}
+    with pytest.raises(psycopg.OperationalError, match="does not respond"):
+        base.Connection.connect(**parameters)
+    monkeypatch.setattr(base.outage, "_retry_at", time.monotonic())
+    base.Connection.connect(**parameters).close()
+    assert not base.outage.is_known()

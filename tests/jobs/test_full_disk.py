@@ -1,12 +1,18 @@
 """A simulation worker on a full disk: its log says so, and its jobs are retried."""
 
+import errno
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from django.db import DatabaseError
 
+from jobs.artifacts import NotStored
 from jobs.enums import Status
-from jobs.execution.machine import DISK_FULL, Machine
+from jobs.execution.lease import LeaseLost
+from jobs.execution.machine import DISK_FULL, Machine, MachineFault
+from jobs.execution.simulation import RunLost
 from jobs.models import Build, Job, JobEvent
 from jobs.queueing import announcements
 from jobs.runs import runner
@@ -55,7 +61,7 @@ def test_a_worker_with_a_full_disk_claims_nothing_until_it_has_space(minisim: Bu
         jobs = [make_job(text=TEXT) for _ in range(5)]
         announcements.send_hints(5)
         wait_until(lambda: problems() == {name: DISK_FULL}, seconds=60)
-        assert all(worker.slots == 0 for worker in worker_heartbeats.simulation_workers()[-1:])
+        assert (name, 0) in [(each.name, each.slots) for each in worker_heartbeats.simulation_workers()]
         time.sleep(5)
         assert not Job.objects.exclude(status__in=["pending", "queued"]).exists()
         filler.unlink()
@@ -69,7 +75,29 @@ def problems() -> dict[str, str]:
     return worker_heartbeats.problems_of(worker_heartbeats.simulation_workers())
 
 
-@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("error", "counts"),
+    [
+        (MachineFault(), True),
+        (RunLost(), True),
+        (NotStored(), True),
+        (OSError(errno.ENOSPC, "full"), True),
+        (DatabaseError(), False),
+        (LeaseLost(1), False),
+        (ValueError(), False),
+    ],
+    ids=repr,
+)
+def test_only_failures_of_the_machine_are_counted(error: Exception, *, counts: bool) -> None:
+    tested = Machine()
+    with pytest.raises(type(error)), tested.observed():
+        raise error
+    assert (tested.pause_seconds > 0) is counts
+    with tested.observed():
+        pass
+    assert tested.pause_seconds == 0
+
+
 def test_a_machine_that_fails_twice_is_tested_before_each_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> list[str]:
         raise SandboxUnavailable("bubblewrap is gone")
@@ -78,11 +106,13 @@ def test_a_machine_that_fails_twice_is_tested_before_each_claim(monkeypatch: pyt
     monkeypatch.setattr(runner, "probe_sandbox", refuse)
     pauses = []
     for _ in range(8):
-        tested.record_failure()
+        with suppress(RunLost), tested.observed():
+            raise RunLost
         pauses.append(tested.pause_seconds)
     assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     assert not tested.may_claim()
     assert tested.problem == "bubblewrap is gone"
-    tested.record_success()
+    with tested.observed():
+        pass
     assert tested.may_claim()
     assert (tested.problem, tested.pause_seconds) == ("", 0.0)
