@@ -232,6 +232,8 @@ class AuditEvent(models.Model):
         JOB_CANCELLED = "job.cancelled"
         # A member changed the title of a job (title).
         JOB_RENAMED = "job.renamed"
+        # The public links of a job were replaced.
+        JOB_LINKS_REPLACED = "job.links_replaced"
         # An operator returned a running job to the queue.
         JOB_REQUEUED = "job.requeued"
         # An operator ended a running job as lost.

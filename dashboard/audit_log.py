@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.defaultfilters import pluralize
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
@@ -69,6 +70,7 @@ DESCRIPTIONS = {
     Action.CREDITS_CORRECTED: "Corrected credits by {credits}: {reason}",
     Action.JOB_CANCELLED: "Cancelled job {target}",
     Action.JOB_RENAMED: "Changed the title of job {target} to {title}",
+    Action.JOB_LINKS_REPLACED: "Replaced the public links of job {target}",
     Action.JOB_REQUEUED: "Returned job {target} to the queue",
     Action.JOB_RELEASED: "Marked job {target} as lost",
 }
@@ -108,4 +110,7 @@ def description(event: AuditEvent) -> SafeString:
     isolated: defaultdict[str, object] = defaultdict(lambda: "?")
     for name, value in {"target": event.target, **values}.items():
         isolated[name] = format_html("<bdi>{}</bdi>", value)
-    return mark_safe(DESCRIPTIONS[Action(event.action)].format_map(isolated))  # noqa: S308 - all values are escaped
+    text = mark_safe(DESCRIPTIONS[Action(event.action)].format_map(isolated))  # noqa: S308 - all values are escaped
+    if keys := event.details.get("keys"):
+        text += format_html(", and with it what {} API key{} can do", keys, pluralize(keys))
+    return text

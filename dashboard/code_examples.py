@@ -22,6 +22,7 @@ PYTHON = {
     "getJobResult": "print(client.jobs.results({job_id}).mean)",
     "getJobProfile": "print(client.jobs.profile({job_id}))",
     "cancelJob": "print(client.jobs.cancel({job_id}).status)",
+    "replaceLinks": "print(client.jobs.replace_links({job_id}).links.share)",
     "getUsage": "print(client.usage().period.sims_run)",
     "listBuilds": "for build in client.builds.list():\n    print(build.channel, build.simc_version)",
     "getBuild": "print(client.builds.get({build_id}).commit)",

@@ -1,4 +1,4 @@
-"""The page of one job, its cancellation and its title."""
+"""The page of one job, its cancellation, its title and its public links."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from dashboard.access import AccountAccess, account_page
 from dashboard.files import files_of, missing_files_of
 from dashboard.results.timeline import timeline_of
 from dashboard.sharing import queue_position
-from jobs import cancellation, labels, retention, titles
+from jobs import cancellation, labels, retention, sharing, titles
 from jobs.api.links import LinkBuilder
 from jobs.enums import Status
 from jobs.errors import JobAlreadyEnded
@@ -94,6 +94,14 @@ def rename(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResp
         messages.success(request, "Title saved.")
     else:
         messages.error(request, f"The title was not saved. {' '.join(map(str, form.errors['title']))}")
+    return redirect("job", access.account.name, job_id)
+
+
+@account_page(post=Role.MEMBER, get=False)
+def replace_links(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Replace the share link of a job and the links to its files."""
+    sharing.replace_links(_find_job(access, job_id), by=access.actor)
+    messages.success(request, "Links replaced. The earlier links no longer work.")
     return redirect("job", access.account.name, job_id)
 
 

@@ -59,6 +59,7 @@ urlpatterns = [
     path("dashboard/<slug:account>/jobs/<id:job_id>", job_page.job, name="job"),
     path("dashboard/<slug:account>/jobs/<id:job_id>/run", run_again.run_again, name="run_again"),
     path("dashboard/<slug:account>/jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
+    path("dashboard/<slug:account>/jobs/<id:job_id>/links", job_page.replace_links, name="replace_links"),
     path("dashboard/<slug:account>/jobs/<id:job_id>/title", job_page.rename, name="rename_job"),
     path("dashboard/<slug:account>/history", history.history, name="history"),
     path("dashboard/<slug:account>/compare", compare.compare, name="compare"),

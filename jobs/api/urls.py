@@ -13,6 +13,7 @@ from jobs.api.builds import BuildListView, BuildView
 from jobs.api.cancellation import CancelJobView
 from jobs.api.jobs import JobListView, JobProfileView, JobView
 from jobs.api.result import JobResultView
+from jobs.api.sharing import ReplaceLinksView
 from jobs.api.status import JobStatusView
 from jobs.api.submission import SubmissionView
 from jobs.api.usage import UsageView
@@ -32,6 +33,7 @@ resource = [
     path("jobs/<str:job_id>/result", JobResultView.as_view()),
     path("jobs/<str:job_id>/profile", JobProfileView.as_view()),
     path("jobs/<str:job_id>/cancel", CancelJobView.as_view()),
+    path("jobs/<str:job_id>/replace-links", ReplaceLinksView.as_view()),
     path("usage", UsageView.as_view()),
     path("builds", BuildListView.as_view()),
     path("builds/<str:build_id>", BuildView.as_view()),

@@ -19,7 +19,7 @@ from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.errors import ClientNameTaken, LastOwner, NotAMember
 from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from jobs import cancellation, lifecycle, operator_actions
+from jobs import cancellation, lifecycle, operator_actions, sharing
 from jobs.enums import Status
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Job
@@ -143,6 +143,7 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "disable webhook": lambda world: endpoints.disable(world.client, by=world.by),
     "cancel": lambda world: cancellation.cancel(world.waiting, by=world.by),
     "cancel running": lambda world: cancellation.cancel(world.running, by=world.by),
+    "replace links": lambda world: sharing.replace_links(world.running, by=world.by),
     "requeue": lambda world: operator_actions.requeue(world.running, by=world.by),
     "release": lambda world: operator_actions.release(world.running, by=world.by),
 }

@@ -145,6 +145,14 @@ def test_a_name_cannot_turn_the_line_around(owner: Membership) -> None:
     assert "<bdi>\u202ereversed</bdi>" in log_of(owner).content.decode()
 
 
+def test_a_change_of_role_names_the_number_of_keys(owner: Membership) -> None:
+    member = make_member(owner.account, role="member")
+    for _ in range(2):
+        make_key(owner.account, by=actor_of(member))
+    members.change_role(owner.account, member.pk, Role.VIEWER, by=actor_of(owner))
+    assert "viewer , and with it what 2 API keys can do" in text_of(log_of(owner))
+
+
 def test_the_list_is_filtered_by_group_and_user(owner: Membership) -> None:
     other = make_member(owner.account, role="member")
     client = make_client(owner.account)

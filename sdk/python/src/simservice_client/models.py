@@ -1006,6 +1006,17 @@ class RefusedSubmission(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReplacedLinks(Model):
+    """The job's new links."""
+
+    success: Literal[True]
+    id: str
+    links: Links
+    metadata: dict[str, str]
+    """The metadata of the submission, unchanged."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Resource(Model):
     """A resource such as mana, as means of one fight."""
 

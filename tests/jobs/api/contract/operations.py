@@ -5,6 +5,7 @@ from tests.jobs.api.contract.builds import BUILD, BUILDS, JOB_BUILD
 from tests.jobs.api.contract.jobs import (
     CANCELLATION,
     JOB_STATUS,
+    LINKS,
     LISTED_JOB,
     PAGE,
     TERMINAL_CONDITIONS,
@@ -17,6 +18,7 @@ from tests.jobs.api.contract.types import (
     DOWNLOAD,
     ERROR_CODE,
     ID,
+    METADATA,
     TERMINAL,
     TEXT,
     TIME,
@@ -54,6 +56,7 @@ def responses(variant: str) -> dict[str, Schema]:
         "getJobProfile": an_object({"text": TEXT}),
         "getJobResult": an_object(job | {"status": TERMINAL, "result": result}) | TERMINAL_CONDITIONS,
         "cancelJob": CANCELLATION,
+        "replaceLinks": an_object({"success": {"const": True}, "id": ID, "links": LINKS, "metadata": METADATA}),
         "getArtifactUrl": an_object({"url": DOWNLOAD}),
         "listBuilds": BUILDS,
         "getBuild": BUILD,

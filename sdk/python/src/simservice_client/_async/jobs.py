@@ -25,6 +25,7 @@ from simservice_client.models import (
     JobStatus,
     ListedJob,
     Profile,
+    ReplacedLinks,
     Submitted,
     Validation,
 )
@@ -160,6 +161,10 @@ class AsyncJobs:
     async def cancel(self, job_id: str) -> Cancellation:
         """Cancel a job, or ask a running one to stop. Raises JobNotCancellable if it ended in another way."""
         return await self._transport.call(Cancellation, "POST", "jobs", job_id, "cancel")
+
+    async def replace_links(self, job_id: str) -> ReplacedLinks:
+        """Replace the share link, the manifest and the download URLs of a job; those known so far stop working."""
+        return await self._transport.call(ReplacedLinks, "POST", "jobs", job_id, "replace-links")
 
     async def list(self, *, page_size: int = 100, **filters: Unpack[Filters]) -> AsyncIterator[ListedJob]:
         """Yield the jobs of the account, newest first, and fetch pages as they are needed.
