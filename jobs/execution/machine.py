@@ -47,7 +47,7 @@ class Machine:
 
     @contextmanager
     def observed(self) -> Iterator[None]:
-        """Count the block as a failure of this machine if it raises one. If it ends, forget the failures.
+        """Count a failure of this machine if the block raises one of `FAULTS`. Reset the count if it succeeds.
 
         Other errors, such as a lost lease or a database that does not respond, say nothing about the machine.
         """
