@@ -10,7 +10,7 @@ from django.utils.text import slugify
 
 from billing import ledger
 from billing.models import Account, Grant, GrantReason, Plan
-from clients import audit, former_addresses
+from clients import audit, mailboxes
 from clients.audit import Action, Actor
 from clients.errors import ClientNameTaken, TooManyClients
 from clients.models import DEFAULT_CLIENT, Client, FirstAccount, Membership
@@ -97,11 +97,16 @@ def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> N
     audit.record(account.pk, Action.CREDITS_CORRECTED, by=by, credits=amount, reason=note)
 
 
+def was_denied_welcome_credits(account: Account) -> bool:
+    """Return whether an account got no welcome credits, because its mailbox had opened another. One query."""
+    return FirstAccount.objects.filter(account=account, mailbox_was_used=True).exists()
+
+
 @transaction.atomic
 def open_own_account(user: User) -> Account:
     """Return the account that `user` owns; open one on the sign-up plan if there is none.
 
-    The first account that a user opens gets welcome credits, unless a deleted user had the same address. Locks the
+    The first account that a user opens gets welcome credits if their mailbox has opened none before. Locks the
     user, so that two simultaneous requests open only one account.
     """
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
@@ -111,8 +116,10 @@ def open_own_account(user: User) -> Account:
     plan, _ = Plan.objects.get_or_create(name=settings.SIGNUP_PLAN)
     account = open_account(_free_name(user), plan=plan)
     Membership.objects.create(user=user, account=account, role=Membership.Role.OWNER)
-    _, is_first = FirstAccount.objects.get_or_create(user=user, defaults={"account": account})
-    if is_first and settings.SIGNUP_CREDITS and not former_addresses.includes(user.email):
+    is_new = mailboxes.claim(user)
+    defaults = {"account": account, "mailbox_was_used": not is_new}
+    _, is_first = FirstAccount.objects.get_or_create(user=user, defaults=defaults)
+    if is_new and is_first and settings.SIGNUP_CREDITS:
         ledger.grant(account, settings.SIGNUP_CREDITS, reason=GrantReason.ONBOARDING)
     return account
 

@@ -115,15 +115,20 @@ class FirstAccount(models.Model):
         settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.CASCADE, related_name="first_account"
     )
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
+    # Whether it got no welcome credits, because another user had opened an account with the same mailbox
+    mailbox_was_used = models.BooleanField(default=False, db_default=False)
 
     def __str__(self) -> str:
         return f"{self.account} of {self.user}"
 
 
-class FormerAddress(models.Model):
-    """A keyed hash of the address of a deleted user who had opened an account (`clients/former_addresses.py`)."""
+class UsedMailbox(models.Model):
+    """A keyed hash of a mailbox that has opened an account (`clients/mailboxes.py`)."""
 
     digest = models.CharField(primary_key=True, max_length=64)
+
+    class Meta:
+        verbose_name_plural = "used mailboxes"
 
     def __str__(self) -> str:
         return self.digest

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from billing import ledger, statement
 from billing.models import Entry
+from clients import accounts
 from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
 from jobs import queries, retention, storage, usage
@@ -45,6 +46,7 @@ def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "page": page,
         "entries": history,
         "retention_days": retention.days_of(access.account.plan),
+        "was_denied_welcome_credits": access.may_manage and accounts.was_denied_welcome_credits(access.account),
     }
     return render(request, "dashboard/credits.html", context)
 

@@ -27,8 +27,8 @@ class Purpose(StrEnum):
     GAME_CREDENTIALS = "game credentials"
     # Digests of game credentials in the fingerprints of requests, in the database
     REQUEST_FINGERPRINTS = "request fingerprints"
-    # Digests of the email addresses of deleted users, in the database
-    FORMER_ADDRESSES = "former addresses"
+    # Digests of mailboxes that have opened an account, in the database
+    MAILBOXES = "former addresses"
 
 
 def _keys(purpose: Purpose) -> list[str]:

@@ -3,16 +3,18 @@
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.test import Client as HttpClient
+from django.test import override_settings
 from pytest_django import Settings
 
 from billing import ledger
 from billing.models import Account, GrantReason
 from clients import accounts
-from clients.models import FirstAccount, Membership
+from clients.models import FirstAccount, Membership, UsedMailbox
 from tests.concurrency import at_once
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.signing_in import sign_up
@@ -70,6 +72,53 @@ def test_an_invited_user_gets_them_with_their_own_account() -> None:
     assert ledger.available(own) == 115_200
 
 
+@pytest.mark.parametrize(
+    ("first", "alias"),
+    [
+        ("jane@example.org", "JANE@Example.org"),
+        ("jane@example.org", "jane+2@example.org"),
+        ("jane+1@example.org", "jane+2@example.org"),
+        ("jane.doe@gmail.com", "janedoe@gmail.com"),
+        ("jane.doe+a@googlemail.com", "j.a.n.e.doe@gmail.com"),
+    ],
+)
+def test_a_mailbox_gets_them_once(first: str, alias: str) -> None:
+    one, two = (opened_by(name, email) for name, email in (("one", first), ("two", alias)))
+    assert (ledger.available(one), ledger.available(two)) == (115_200, 0)
+    assert first not in str(UsedMailbox.objects.values())
+    says_why = [
+        "another account was opened with the same mailbox"
+        in text_of(browser_of(account.memberships.get()).get(f"/dashboard/{account.name}/credits"))
+        for account in (one, two)
+    ]
+    assert says_why == [False, True]
+
+
+@pytest.mark.parametrize(
+    "other", ["john@example.org", "janedoe@example.org", "jane.doe@example.net", "+1@example.org"]
+)
+def test_another_mailbox_gets_them_too(other: str) -> None:
+    opened_by("one", "jane.doe@example.org")
+    assert ledger.available(opened_by("two", other)) == 115_200
+
+
+def test_a_mailbox_is_recognized_after_a_change_of_the_key() -> None:
+    opened_by("one", "jane@example.org")
+    with override_settings(SECRET_KEY="another", SECRET_KEY_FALLBACKS=[settings.SECRET_KEY]):
+        assert ledger.available(opened_by("two", "jane+2@example.org")) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_aliases_at_once_get_them_once() -> None:
+    users = iter([User.objects.create_user(f"user{n}", email=f"jane+{n}@example.org") for n in range(3)])
+    at_once(3, lambda: accounts.open_own_account(next(users)))
+    assert sorted(ledger.available(account) for account in Account.objects.all()) == [0, 0, 115_200]
+
+
+def opened_by(name: str, email: str) -> Account:
+    return accounts.open_own_account(User.objects.create_user(name, email=email))
+
+
 def test_an_operators_account_gets_none() -> None:
     assert ledger.available(make_account(credits=0)) == 0
 
@@ -88,6 +137,7 @@ def test_an_upgrade_records_the_accounts_that_users_own() -> None:
     migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
     assert list(FirstAccount.objects.values_list("user", "account")) == [(owner.user_id, owner.account_id)]
     assert not hasattr(viewer.user, "first_account")
+    assert ledger.available(opened_by("alias", owner.user.email.replace("@", "+2@"))) == 0
 
 
 def migrate(targets: Any) -> None:

@@ -17,7 +17,7 @@ from django.utils import timezone
 from billing import ledger
 from clients.accounts import open_own_account
 from clients.audit import SYSTEM
-from clients.models import ApiKey, AuditEvent, FormerAddress, Invitation, Membership
+from clients.models import ApiKey, AuditEvent, Invitation, Membership, UsedMailbox
 from privacy import accounts, exports, tasks, users
 from privacy.errors import ExportPending, OnlyOwner, StaffUser
 from privacy.models import Export
@@ -90,7 +90,7 @@ def test_a_new_user_with_a_former_address_gets_no_credits(member: Membership) ->
         assert ledger.available(open_own_account(again)) == 0
     other = User.objects.create_user("other", email="other@example.org")
     assert ledger.available(open_own_account(other)) == ledger.available(first) > 0
-    assert member.user.email not in str(FormerAddress.objects.values())
+    assert member.user.email not in str(UsedMailbox.objects.values())
 
 
 def test_operators_cannot_delete_their_own_login(member: Membership, client: Any) -> None:
