@@ -57,8 +57,8 @@ ledger: .venv/.development
 faults: .venv/.development
 	SIMSERVICE_LONG=1 $(BIN)/python -m pytest -s tests/faults tests/jobs/shards/test_model.py
 
-# PostgreSQL, Redis and the bucket frozen, slow and swallowing packets under load, for a minute each: ten minutes.
-# ARGS=10 is the number of seconds.
+# Freezes, slows down and cuts off PostgreSQL, Redis and the bucket under load, for a minute each: ten minutes.
+# ARGS=10 sets the number of seconds.
 outages: .venv/.development
 	$(BIN)/python -m tests.faults.outages $(ARGS)
 

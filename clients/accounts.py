@@ -34,7 +34,7 @@ def default_client(account: Account) -> Client:
 
 
 def create_client(account: Account, name: str, *, by: Actor) -> Client:
-    """Create a client. Raises TooManyClients, or ClientNameTaken, also if two requests create it at once."""
+    """Create a client. Raises TooManyClients, or ClientNameTaken even if two requests create it at once."""
     try:
         with transaction.atomic():
             Account.objects.select_for_update(no_key=True).get(pk=account.pk)

@@ -10,11 +10,11 @@ class NotAMember(Exception):
 
 
 class TooManyKeys(Exception):
-    """The account cannot have another key; the message is a sentence for the member."""
+    """The account cannot have another key. The message is shown to the member."""
 
 
 class TooManyClients(Exception):
-    """The account cannot have another client; the message is a sentence for the member."""
+    """The account cannot have another client. The message is shown to the member."""
 
 
 class LastOwner(Exception):

@@ -30,7 +30,7 @@ FORMAT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARAC
 MAX_ACTIVE = 200
 USE_RECORDED_EVERY = timedelta(minutes=1)
 
-# A key never does more than its maker's current role allows.
+# A key can never do more than its creator's current role allows.
 _IS_READ_ONLY = """EXISTS (
     SELECT FROM clients_membership AS maker
     JOIN clients_client AS owner ON owner.account_id = maker.account_id
@@ -80,8 +80,8 @@ def create_key(
 ) -> tuple[ApiKey, str]:
     """Create a key for `client`; return it with its secret, which is not stored.
 
-    Raises NotAMember, or TooManyKeys if a person creates it and the account has `MAX_ACTIVE`, or created as many
-    today.
+    If a user creates it, raises NotAMember, or TooManyKeys if the account has `MAX_ACTIVE` active keys or created
+    that many in the last 24 hours.
     """
     if by.user is not None:
         _require_room(client)

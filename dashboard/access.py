@@ -69,7 +69,7 @@ def account_page(
     """Turn a view `(request, access, …)` into a page of the account in its URL.
 
     GET requires the role `read` or higher, and is not allowed if `get` is False. POST requires the role `post` or
-    higher, is not allowed if it is None, and counts against the user's limit of forms. One query in addition to
+    higher, is not allowed if it is None, and counts against the user's form limit. One query in addition to
     those for session and user.
     """
     methods = (["GET", "HEAD"] if get else []) + (["POST"] if post else [])

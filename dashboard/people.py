@@ -96,13 +96,13 @@ def change_role(request: HttpRequest, access: AccountAccess, member_id: int) -> 
 
 
 def _read_only_keys(member: Membership) -> str:
-    """Return a sentence about the active keys of a new viewer, or an empty text."""
+    """Return a sentence about the active keys of a new viewer, or an empty string."""
     active = keys.active_keys_of(member.user, member.account)
     if member.role != Role.VIEWER or not (count := active.count()):
         return ""
     names = ", ".join(str(key) for key in active[:MAX_SHOWN_KEYS])
     shown = names if count <= MAX_SHOWN_KEYS else f"{names} and {count - MAX_SHOWN_KEYS} others"
-    return f" Keys that they created can now only read: {shown}."
+    return f" The keys that they created are now read-only: {shown}."
 
 
 @account_page(read=Role.OWNER, post=Role.OWNER)

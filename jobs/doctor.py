@@ -78,7 +78,7 @@ def check_workers() -> Iterator[Finding]:
     if workers:
         yield ok(f"simulation workers: {len(workers)}, slots: {worker_heartbeats.total_slots(workers)}")
     for name, problem in worker_heartbeats.problems_of(workers).items():
-        advice = "Repair its machine. The worker tests it again by itself."
+        advice = "Fix the problem on its machine. The worker then resumes by itself."
         yield failure(f"{name} claims no jobs: {problem}", advice)
     if not workers:
         yield warning("No simulation worker is running, so jobs wait.", "Start a `sim` process.")

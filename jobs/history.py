@@ -20,7 +20,7 @@ from jobs.queries import TITLED
 MAX_CHARACTERS = 200
 # The latest character is searched for among this many of the account's newest completed jobs.
 LATEST_JOBS = 50
-# No simulation has larger or smaller results. Sums, differences and quotients of others are finite.
+# No simulation has larger or smaller results. Within these limits, sums, differences and quotients are finite.
 LARGEST, SMALLEST = 1e100, 1e-30
 # The distinct names, each found by one step in the index `job_by_character`
 NAMES = """
@@ -124,5 +124,5 @@ def _point(job: Job) -> Point | None:
 
 
 def _usable(number: float) -> float:
-    """Return a number, 0 if it is too small. Summaries of earlier versions can contain any number."""
+    """Return a number, or 0 if it is too small. Summaries of earlier versions can contain any number."""
     return number if abs(number) >= SMALLEST else 0.0

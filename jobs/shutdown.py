@@ -34,7 +34,7 @@ class Stop:
         return self.requested_at is not None
 
     def wait(self, seconds: float) -> None:
-        """Wait, but not after the request to stop."""
+        """Wait for `seconds`, or until a stop is requested."""
         self._requested.wait(seconds)
 
     def require_time(self) -> None:

@@ -94,7 +94,7 @@ def request_stop(how: str, **_: Any) -> None:
 
 
 def _report(name: str, *, slots: int, layers: list[str]) -> None:
-    """Record the heartbeat. A worker whose machine cannot run jobs has no slots, and says why."""
+    """Record the heartbeat. A worker whose machine cannot run jobs reports no slots, and the reason."""
     slots = 0 if machine.problem else slots
     worker_heartbeats.report(name, slots=slots, layers=layers, problem=machine.problem)
 
@@ -125,7 +125,7 @@ def _run_once() -> None:
         close_old_connections()
         simulate()
         if machine.problem:
-            # Hints are left to other workers.
+            # Leave hints to other workers.
             shutdown.stop.wait(machine.pause_seconds)
         else:
             announcements.wait_for_hint()
@@ -139,7 +139,7 @@ def _run_once() -> None:
 def simulate() -> None:
     """Run jobs and shards until none waits, so that jobs submitted while all slots are busy need no hint.
 
-    A machine that cannot run jobs claims none.
+    Claims nothing while the machine cannot run jobs.
     """
     was_woken = True
     while not shutdown.stop.is_requested and machine.may_claim():

@@ -54,7 +54,7 @@ def shell(line: str) -> list[str]:
 
 
 def shell_with_socket(line: str, listener: socket.socket) -> list[str]:
-    """Return the command for a line of the Procfile that takes over a listening socket, as systemd passes it."""
+    """Return the command for a line of the Procfile. It receives a listening socket, as if from systemd."""
     return ["/bin/sh", "-c", f"exec 3<&{listener.fileno()}; LISTEN_FDS=1 LISTEN_PID=$$ exec {line}"]
 
 

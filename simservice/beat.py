@@ -16,8 +16,8 @@ logger = logging.getLogger(__name__)
 MAX_SLEEP_SECONDS = 60
 # The part of a task's interval in which no other worker sends it. The rest allows for late clocks and threads.
 EXCLUSIVE = 0.9
-# While so many messages wait, because no worker receives them, no further tasks are sent. Messages do not expire:
-# Celery compares the clocks of the sender and the receiver.
+# No tasks are sent while this many messages wait, because no worker receives them. Messages do not expire, because
+# Celery would compare the clocks of the sender and the receiver.
 MAX_WAITING = 100
 
 

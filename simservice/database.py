@@ -11,7 +11,7 @@ from simservice.postgresql.base import limits
 # Management commands and migrations have no limit.
 WEB_STATEMENT_SECONDS = 5
 WORKER_STATEMENT_SECONDS = 30
-# PostgreSQL ends a statement itself, unless it does not respond.
+# Added to the limit of a statement, so that a PostgreSQL that responds ends it first
 MARGIN_SECONDS = 0.5
 # What Django raises if PostgreSQL does not respond in time.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)

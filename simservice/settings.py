@@ -111,8 +111,9 @@ METRICS_TOKEN = env.text("METRICS_TOKEN")
 # Traces: the address of an OpenTelemetry collector (empty: none). OpenTelemetry reads it too.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT")
 
-# Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
+# Forms a minute that one user can submit on the pages of an account
 FORMS_PER_MINUTE = env.integer("FORMS_PER_MINUTE", default=120, minimum=1)
+# Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
 PUBLIC_REQUESTS_PER_MINUTE = env.integer("PUBLIC_REQUESTS_PER_MINUTE", default=300, minimum=1)
 # Files over 64 KiB that a web process sends at once: each occupies a thread while its client reads
 MAX_LARGE_RESPONSES = env.integer("MAX_LARGE_RESPONSES", default=4, minimum=1)
@@ -198,7 +199,7 @@ DATABASES: dict[str, dict[str, Any]] = {"default": env.database("DATABASE_URL")}
 DATABASES["default"]["ENGINE"] = "simservice.postgresql"
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     application_name="simservice",
-    # A server whose machine or network is gone is noticed within half a minute. Unix sockets ignore these.
+    # Notices within half a minute that the server's machine or network is gone. Unix sockets ignore these.
     keepalives_idle=10,
     keepalives_interval=5,
     keepalives_count=3,
@@ -293,7 +294,7 @@ SPECTACULAR_SETTINGS = {
     "SORT_OPERATIONS": False,
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_FORM_BYTES
-# The web server has stored a large body in a temporary file already, so that the disk is not needed for it again.
+# The web server already stores large bodies in temporary files, so uploads need no disk here.
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
 FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES + 1
 

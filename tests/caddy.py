@@ -20,7 +20,7 @@ CADDY = Path(sys.executable).with_name("caddy")
 
 @contextmanager
 def proxy(folder: Path, ports: list[int], *, with_tls: bool = True) -> Iterator[int]:
-    """Run the proxy of compose.yaml in front of some ports, with its own authority; yield its port on localhost."""
+    """Run the proxy of compose.yaml in front of some ports, with its own certificate authority; yield its port."""
     port = free_port()
     text = (settings.BASE_DIR / "deploy" / "Caddyfile").read_text()
     upstreams = "to " + " ".join(f"127.0.0.1:{each}" for each in ports)

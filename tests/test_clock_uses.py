@@ -15,7 +15,7 @@ def readers() -> set[str]:
     return {path for path in found if "/migrations/" not in path}
 
 
-def test_each_use_of_a_processs_own_clock_is_listed() -> None:
+def test_each_module_that_reads_the_process_clock_is_listed() -> None:
     _, _, section = (ROOT / "docs/explanation/clocks.md").read_text().partition("## Uses")
     listed = set(re.findall(r"`([a-z_/]+\.py)`", section)) - {"tests/test_clock_uses.py"}
     assert listed == readers()

@@ -1,7 +1,7 @@
 """Hostile values of every GET parameter of every route: none causes an internal error.
 
 Routes come from the URL configuration, parameters from what each view looks up, and those of the admin from the
-fields of its models, so tests cover a new one as soon as it exists.
+fields of its models, so the tests also cover new ones.
 """
 
 from collections.abc import Iterable, Iterator
@@ -92,7 +92,7 @@ def failures(browser: HttpClient, path: str, names: Iterable[str], **headers: An
     queries += [f"{name}=1&{name}=%00" for name in sorted(names)]
     found = []
     for query in queries:
-        # The transaction of the tests must not look idle.
+        # Keeps PostgreSQL from ending the test's transaction as idle.
         with database.cursor() as cursor:
             cursor.execute("SELECT 1")
         response: Any = browser.get(f"{path}?{query}", headers=headers)
@@ -103,7 +103,7 @@ def failures(browser: HttpClient, path: str, names: Iterable[str], **headers: An
 
 
 def looked_up(browser: HttpClient, path: str) -> set[str]:
-    """Return the names of the parameters that a page knows."""
+    """Return the names of the parameters that a page reads."""
     names: set[str] = set()
     with recorded(names):
         response: Any = browser.get(path)

@@ -183,7 +183,7 @@ def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
     paths = {executable.resolve(), *(path.absolute() for path in given), *(path.resolve() for path in given)}
     for path in paths:
         if settings.DATA_DIR.resolve().is_relative_to(path):
-            raise UnusableBuild(f"{path} contains DATA_DIR, the files of jobs. Choose a smaller folder.")
+            raise UnusableBuild(f"{path} contains DATA_DIR, the files of jobs. Choose a folder without it.")
     return sorted(map(str, paths))
 
 

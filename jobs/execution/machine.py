@@ -1,6 +1,6 @@
-"""Whether this worker's machine can run jobs: it has free disk space, and its sandbox works.
+"""Whether this worker's machine can run jobs: whether it has free disk space, and its sandbox works.
 
-A worker whose jobs fail for the machine's own reasons would otherwise claim one job after another, and fail all.
+Otherwise, a worker on a broken machine would claim one job after another, and all of them would fail.
 """
 
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 # What a small job and its logs need
 MIN_FREE_BYTES = 16 << 20
-# After so many failures in a row, the machine is tested before each claim.
+# After this many failures in a row, the machine is tested before each claim.
 SUSPICIOUS = 2
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 DISK_FULL = "A disk of this machine is full."
@@ -63,7 +63,7 @@ class Machine:
 
     @property
     def pause_seconds(self) -> float:
-        """Return how long to wait before the next claim: it doubles with each failure in a row, 0 without any."""
+        """Return how long to wait before the next claim. The pause doubles with each failure in a row."""
         if self._failures:
             return float(min(2**self._failures, LONGEST_PAUSE_SECONDS))
         return FIRST_PAUSE_SECONDS if self.problem else 0.0
@@ -98,5 +98,5 @@ def _require_writable(folder: str) -> None:
         file.flush()
 
 
-# Of this process
+# Shared by all slots of this process
 machine = Machine()

@@ -89,7 +89,7 @@ def begin_report() -> None:
 
 
 def not_negative(value: float) -> float:
-    """Return a number that cannot be negative; 0, as if it were missing, if it is."""
+    """Return a number, or 0, as if it were missing, if it is negative."""
     if value < 0:
         _has_impossible.set(True)
         return 0.0
@@ -97,7 +97,7 @@ def not_negative(value: float) -> float:
 
 
 def impossible_remarks() -> list[str]:
-    """Return a remark if numbers of the report were left out, because no simulation has them."""
+    """Return a warning if numbers of the report were left out, because no simulation has them."""
     return ["The report contains negative errors or counts. They were left out."] if _has_impossible.get() else []
 
 

@@ -1,7 +1,7 @@
 """Connections to PostgreSQL that give up if it does not respond.
 
-A server that is frozen, or a network that drops packets, keeps its connections open, and PostgreSQL's own time
-limits do not apply. Without a limit here, every thread of a process would wait for as long as that lasts.
+If the server is frozen or the network drops packets, connections stay open, and PostgreSQL's own time limits do
+not apply. Without a limit here, every thread of a process would wait until the outage ends.
 """
 
 import threading
@@ -51,7 +51,7 @@ class Connection(psycopg.Connection[Any]):
 
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
-        """Connect. Raises OperationalError, during a known outage at once."""
+        """Connect. Raises OperationalError, immediately during a known outage."""
         if limits.watched:
             if not outage.may_try():
                 raise psycopg.OperationalError("PostgreSQL does not respond")
@@ -75,7 +75,7 @@ class Connection(psycopg.Connection[Any]):
         return super().wait(self._checked(gen), CHECK_SECONDS, timeout)
 
     def _checked(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run a generator of psycopg, which gets 0 if nothing has arrived, until it takes too long."""
+        """Run a generator of psycopg until it takes too long. It receives 0 if nothing has arrived."""
         started = time.monotonic()
         try:
             wanted = next(gen)

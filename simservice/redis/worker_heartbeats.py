@@ -32,7 +32,7 @@ def report(worker: str, *, slots: int = 1, layers: Iterable[str] = (), problem: 
 def _record(member: str, worker: str, problem: str) -> None:
     """Store a heartbeat and remove those older than FORGOTTEN_SECONDS. Raises RedisError.
 
-    Redis's clock decides, so a worker whose own clock is wrong is alive, and does not forget the others.
+    Redis's clock decides, so a worker whose own clock is wrong counts as alive and does not remove others.
     """
     before = time.time()
     now = clocks.redis_time().timestamp()
@@ -70,7 +70,7 @@ def last_seen() -> dict[LiveWorker, float]:
 
 
 def problems_of(workers: Iterable[LiveWorker]) -> dict[str, str]:
-    """Return why workers claim no jobs, by their names; those that do are left out. Raises RedisError."""
+    """Return why workers claim no jobs, by name. Workers that claim jobs are left out. Raises RedisError."""
     names = [worker.name for worker in workers]
     found = redis().mget([PROBLEM.format(name) for name in names]) if names else []
     return {name: str(problem) for name, problem in zip(names, found, strict=True) if problem}

@@ -39,5 +39,5 @@ def _checked_list(request: HttpRequest, **kwargs: Any) -> type[ChangeList]:  # n
 
 
 def _by_field(get_object: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `get_object` for which an empty `_to_field` means the primary key."""
+    """Return a `get_object` that treats an empty `_to_field` as the primary key."""
     return lambda request, object_id, from_field=None: get_object(request, object_id, from_field or None)

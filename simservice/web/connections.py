@@ -284,7 +284,7 @@ class Connection(TConn):
 
     def discard_body(self) -> None:
         """Remove the temporary file."""
-        # Closing writes the rest, for which a full disk has no space.
+        # Closing flushes the rest, which fails if the disk is full.
         with suppress(OSError):
             self.body.file.close()
         self.body = SizedBody(0)
@@ -299,7 +299,7 @@ class Connection(TConn):
 
 @contextmanager
 def _as_not_stored() -> Iterator[None]:
-    """Convert errors of the disk to NotStored."""
+    """Convert disk errors to NotStored."""
     try:
         yield
     except OSError as error:

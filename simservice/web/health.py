@@ -78,7 +78,7 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
 @documented(READYZ)
 @read_only
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Return 200 if every part of `DEPENDENCIES` is available or right, else 503."""
+    """Return 200 if the checks of all `DEPENDENCIES` pass, else 503."""
     state = _check_all()
     if all(state[name] for name in DEPENDENCIES):
         return JsonResponse({"status": "ok", **state})
@@ -100,7 +100,7 @@ def _check_all() -> dict[str, bool | list[str]]:
 
 
 def _check_database() -> dict[str, bool | list[str]]:
-    """Return whether PostgreSQL responds on a new connection, and whether the clock agrees with its clock."""
+    """Return whether PostgreSQL responds on a new connection, and whether this process's clock is right."""
     try:
         return {"database": True, "clock": clocks.is_right()}
     except DatabaseError as error:

@@ -1,7 +1,7 @@
 """Limits on files and other large public responses: each occupies a thread while its client reads it.
 
-A bucket cannot send artifacts instead: they are stored compressed, and ranges, entity tags and the isolation of
-HTML reports refer to their content.
+A bucket cannot send artifacts instead: they are stored compressed, but ranges and entity tags apply to their
+uncompressed content, and HTML reports must be isolated.
 """
 
 import errno
@@ -21,15 +21,15 @@ from simservice.metrics import REJECTED
 from simservice.web.error_pages import render_error
 
 LARGE_BYTES = 64 << 10
-# The slowest client that can occupy a thread for longer than GRACE_SECONDS.
+# The lowest rate at which a client can occupy a thread for longer than GRACE_SECONDS.
 BYTES_PER_SECOND = 32 << 10
 GRACE_SECONDS = 30.0
 
 
 class LargeResponsesMiddleware:
-    """Sends `MAX_LARGE_RESPONSES` large responses at once, three quarters of them to one address.
+    """Sends at most `MAX_LARGE_RESPONSES` large responses at once, three quarters of them to one address.
 
-    Further ones are replaced by a 503. A client that reads too slowly is disconnected.
+    Replaces further ones with a 503. Disconnects a client that reads too slowly.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:

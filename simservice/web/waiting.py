@@ -44,7 +44,7 @@ class Wait:
 class Places:
     """Places for waits, shared among owners.
 
-    An owner with a tenth of all places gets no more once half of them are taken, which leaves the rest to others.
+    Once half of the places are taken, an owner that has a tenth of them gets no more.
     """
 
     def __init__(self, count: int) -> None:
@@ -62,7 +62,7 @@ class Places:
             return True
 
     def release(self, owner: Hashable) -> None:
-        """Return a place."""
+        """Free a place."""
         with self._lock:
             self._taken[owner] -= 1
             if not self._taken[owner]:

@@ -78,7 +78,7 @@ def test_a_demotion_names_the_keys(owner: Membership, member: Membership) -> Non
     http.force_login(owner.user)
     people = f"/dashboard/{owner.account.name}/people"
     page = http.post(f"{people}/{member.pk}/role", {"role": "viewer"}, follow=True)
-    assert f"Keys that they created can now only read: {key}." in page.content.decode()
+    assert f"The keys that they created are now read-only: {key}." in page.content.decode()
     assert AuditEvent.objects.latest("pk").details == {"old": "member", "new": "viewer", "keys": 1}
     page = http.get(f"/dashboard/{owner.account.name}/clients/{key.client_id}")
     assert "Read-only" in page.content.decode()

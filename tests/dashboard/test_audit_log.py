@@ -140,7 +140,7 @@ def test_every_action_has_a_group_and_a_description(action: Action) -> None:
     )
 
 
-def test_a_name_cannot_turn_the_line_around(owner: Membership) -> None:
+def test_a_name_cannot_reverse_the_text_around_it(owner: Membership) -> None:
     make_key(owner.account, by=actor_of(owner), name="\u202ereversed")
     assert "<bdi>\u202ereversed</bdi>" in log_of(owner).content.decode()
 

@@ -1,4 +1,4 @@
-"""A user can send only so many forms a minute, on every page of an account."""
+"""The forms that a user can submit in a minute are limited on every page of an account."""
 
 import pytest
 from django.test import Client as HttpClient

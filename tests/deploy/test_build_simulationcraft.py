@@ -92,7 +92,7 @@ def test_an_unknown_step_is_refused(machine: Machine) -> None:
 
 
 def test_the_compilers_see_no_secrets(machine: Machine) -> None:
-    """Without an argument, the script removes them; `build` refuses to run with one."""
+    """Without an argument, the script removes them; `build` refuses to run with any of them."""
     secrets = dict.fromkeys(SECRETS, "hidden-value")
     (machine.repository / "engine" / "Makefile").write_text("release:\n\tenv >simc\n")
     commit = machine.add_commit()

@@ -1,4 +1,4 @@
-/* Shifts the clock of a process by CLOCK_SHIFT seconds, if it is preloaded. Monotonic clocks stay. */
+/* If preloaded, shifts the clock of a process by CLOCK_SHIFT seconds. Monotonic clocks are not shifted. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>

@@ -1,7 +1,7 @@
-"""Servers that freeze, are slow or swallow packets, under load: `python -m tests.faults.outages [SECONDS]`.
+"""Servers that freeze, slow down or forward nothing, under load: `python -m tests.faults.outages [SECONDS]`.
 
 Starts a stack behind proxies of PostgreSQL, Redis and an S3 server. Disturbs each in three ways for some time, and
-prints what each kind of request got, when requests succeeded again, and whether any job or credit was lost.
+prints how each kind of request was answered, when requests succeeded again, and whether any job or credit was lost.
 """
 
 import os
@@ -63,7 +63,7 @@ class Load:
         self.threads = [threading.Thread(target=self.repeat, args=[name], daemon=True) for name in self.kinds]
 
     def fresh(self) -> dict[str, Kind]:
-        """Return the kinds of requests without any response."""
+        """Return the kinds of requests, with no responses yet."""
         url, api = self.stack.ready["url"], f"{self.stack.ready['url']}/v1/sim"
         return {
             "submission": Kind(self.submit),
@@ -123,7 +123,7 @@ class Load:
         return taken
 
     def wait_for_successes(self) -> float:
-        """Wait until each kind of request succeeded after now. Return how many seconds that took."""
+        """Wait until each kind of request has succeeded again. Return how many seconds that took."""
         started = time.monotonic()
         self.take()
         while time.monotonic() - started < RECOVERY_SECONDS:
@@ -169,7 +169,7 @@ def slow(server: Server) -> Iterator[None]:
 
 
 @contextmanager
-def swallowing(server: Server) -> Iterator[None]:
+def silent(server: Server) -> Iterator[None]:
     """Accept connections and forward nothing."""
     server.gate.flows.clear()
     try:
@@ -178,11 +178,11 @@ def swallowing(server: Server) -> Iterator[None]:
         server.gate.flows.set()
 
 
-FAULTS = {"frozen": frozen, f"slow ({SLOW_SECONDS:g} s a packet)": slow, "swallowing": swallowing}
+FAULTS = {"frozen": frozen, f"slow ({SLOW_SECONDS:g} s a packet)": slow, "silent": silent}
 
 
 def disturb(server: Server, fault: str, load: Load, *, seconds: float) -> tuple[dict[str, Kind], float]:
-    """Disturb a server under load. Return what requests got, and the seconds until all succeeded again."""
+    """Disturb a server under load. Return the responses, and the seconds until all requests succeeded again."""
     load.take()
     with FAULTS[fault](server):
         time.sleep(seconds)
@@ -198,7 +198,7 @@ def report(results: dict[tuple[str, str], tuple[dict[str, Kind], float]]) -> Ite
             counts = ", ".join(f"{count} times {status}" for status, count in kind.statuses.most_common())
             by_kind[name][case] = f"{counts or 'no answer'}; slowest {kind.slowest:.1f} s"
     for (server, fault), (_, recovery) in results.items():
-        yield f"\n{server}, {fault}: all requests succeeded {recovery:.1f} s after the end\n"
+        yield f"\n{server}, {fault}: all requests succeeded {recovery:.1f} s after the fault\n"
         yield "| request | answers |"
         yield "|---|---|"
         yield from (f"| {name} | {cells[server, fault]} |" for name, cells in by_kind.items())

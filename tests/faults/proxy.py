@@ -1,4 +1,4 @@
-"""A proxy in front of a server, which can be frozen or slow."""
+"""A proxy that can freeze or delay the traffic of a server."""
 
 import socket
 import threading

@@ -132,7 +132,7 @@ def exists(instance: Model) -> bool:
 
 
 def make_all(distance: timedelta) -> dict[str, Model]:
-    """Make an object of each kind whose age is its limit and this much more."""
+    """Make an object of each kind, older than its limit by `distance`."""
     return {kind: make(limit + distance) for kind, (make, limit) in KINDS.items()}
 
 
@@ -179,7 +179,7 @@ def test_used_form_tokens_are_forgotten_by_the_databases_clock(library: Path, sh
 def test_failures_disable_a_webhook_by_the_databases_clock(
     library: Path, shift: int, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In five days of the database's clock, not of the worker's."""
+    """After five days by the database's clock, not the worker's."""
     settings.WEBHOOK_ALLOWED_ADDRESSES = [UNREACHABLE]
     monkeypatch.setenv("WEBHOOK_ALLOWED_ADDRESSES", UNREACHABLE)
     clients = [make_client(make_account()) for _ in range(2)]

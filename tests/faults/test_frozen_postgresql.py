@@ -1,6 +1,6 @@
-"""PostgreSQL stops to respond, and keeps its connections open: what `web` answers, and when.
+"""PostgreSQL stops responding but keeps its connections open: what `web` answers, and when.
 
-The times are twice those that docs/explanation/processes.md promises, for busy machines.
+The limits are longer than usual response times, for busy machines.
 """
 
 import os
@@ -89,7 +89,7 @@ def wait_until_answered(web: WebServer, bearer: bytes) -> float:
 def test_web_answers_while_postgresql_is_frozen(frozen: tuple[WebServer, Proxy, bytes]) -> None:
     web, gate, bearer = frozen
     with ThreadPoolExecutor(3 * THREADS) as clients:
-        # Each thread has a connection.
+        # Give each thread a connection.
         list(clients.map(lambda _: web.send(request(b"/v1/sim/jobs", bearer)), range(3 * THREADS)))
         gate.flows.clear()
         stuck = [clients.submit(timed, web, b"/v1/sim/jobs", bearer) for _ in range(2 * THREADS)]

@@ -35,7 +35,7 @@ def test_the_port_is_taken_before_anything_starts() -> None:
             stack._listen(port)
 
 
-# A fresh process, as `manage.py local` is: dash redirects only the first ten descriptors.
+# A fresh process, like `manage.py local`, because dash redirects only the first ten descriptors.
 TAKE_OVER = """
 import shlex, socket, subprocess, sys
 from localstack import stack

@@ -29,7 +29,7 @@ class Ended(Exception):
 
 
 class Clock:
-    """A clock that only sleeping and slow answers move."""
+    """A clock that only sleeps and slow responses advance."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -35,7 +35,7 @@ def bearer(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterato
 
 @pytest.fixture(scope="module")
 def maintained(web: WebServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
-    """A web server during a maintenance."""
+    """A web server during maintenance."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MAINTENANCE_SECONDS", "60")
         with web_server(tmp_path_factory.mktemp("maintained") / "web.log") as server:

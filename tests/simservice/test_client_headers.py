@@ -6,7 +6,7 @@ from tests.web_server import WebServer, request
 
 pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("web")]
 
-# Each header's spelling ends as the same key of the WSGI environment, or as one that looks like it.
+# Each spelling of a header becomes the same key of the WSGI environment, or a similar one.
 PATHS = [b"SCRIPT_NAME: /x", b"script_name: /x", b"SCRIPT-NAME: /x", b"PATH_INFO: /readyz", b"PATH-INFO: /readyz"]
 SCHEMES = [
     b"X-Forwarded-Proto: https",
@@ -28,7 +28,7 @@ def test_no_header_moves_a_request_to_another_path(web: WebServer, header: bytes
 
 
 @pytest.mark.parametrize("header", [b"X-Y: z", *PATHS])
-def test_no_header_evades_the_maintenance(maintained: WebServer, bearer: bytes, header: bytes) -> None:
+def test_no_header_bypasses_maintenance(maintained: WebServer, bearer: bytes, header: bytes) -> None:
     for path, code in ((b"/v1/sim/jobs", "api_maintenance"), (b"/x/v1/sim/jobs", "not_found")):
         assert maintained.send(request(path, header, bearer, JSON, method=b"POST")).code() == code
 

@@ -93,7 +93,7 @@ def test_slow_readers_behind_the_proxy_delay_nobody(
 def test_the_proxy_holds_smaller_files_for_slow_readers(
     behind_proxy: tuple[WebServer, WebServer], large_file: bytes
 ) -> None:
-    """So they occupy no place, although none of them reads."""
+    """The readers occupy no place, although none of them reads."""
     public, _ = behind_proxy
     with ExitStack() as stack:
         for _ in range(READERS):

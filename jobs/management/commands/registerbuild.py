@@ -37,7 +37,7 @@ class Command(BaseCommand):
             type=Path,
             action="append",
             default=[],
-            help="a file or folder that the executable needs beside itself, such as its libraries; can be repeated",
+            help="a file or folder that the executable also needs to read, such as its libraries; can be repeated",
         )
         parser.add_argument("--repo", help="the repository it was built from, shown to callers")
         parser.add_argument("--created-at", type=_aware_time, help="when it was built, ISO 8601 (default: now)")

@@ -1,14 +1,14 @@
-"""The pace of requests in a loop, whatever the service answers."""
+"""A limit on the rate of requests in a loop, whatever the service responds."""
 
 import time
 
 PER_SECOND = 1.0
-# Requests that follow each other without a pause, for example if a job changes a few times at its start
+# Requests that can follow each other without a pause, for example if a job changes often at its start
 BURST = 5.0
 
 
 class Pace:
-    """At most one request a second on average, after a short burst."""
+    """Allows one request a second on average, after a short burst."""
 
     def __init__(self) -> None:
         self._left = BURST
