@@ -105,7 +105,11 @@ def connected(web: WebServer, number: int, *sent: bytes) -> Iterator[list[socket
 
 @contextmanager
 def web_server(
-    log: Path, *, worker: str = "simservice.web.gunicorn_worker.Worker", database_url: str = ""
+    log: Path,
+    *,
+    worker: str = "simservice.web.gunicorn_worker.Worker",
+    database_url: str = "",
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[WebServer]:
     """Run the Procfile's web process on the test database, or another one, and a free port within the block."""
     port = free_port()
@@ -114,6 +118,7 @@ def web_server(
     # Deployments do not set DJANGO_SETTINGS_MODULE; pytest does.
     outside = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment = {**outside, "DATABASE_URL": database_url or database.geturl(), "PORT": str(port), "PATH": path}
+    environment |= variables or {}
     line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
     line = line.replace("simservice.web.gunicorn_worker.Worker", worker)
     with log.open("wb") as output:

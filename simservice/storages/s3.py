@@ -7,17 +7,26 @@ from typing import IO, Any, cast
 from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
 from django.core.files import File
 from storages.backends.s3 import S3Storage
 
+from simservice.outages import Outage
+from simservice.storages import WEB_READ_SECONDS, limits
+
 CONNECT_SECONDS = 5
-READ_SECONDS = 30
 # The retry is for connections that the server closed while they were idle.
 MAX_ATTEMPTS = 2
 # Error codes of a GET and of a HEAD. A missing bucket has another code.
 MISSING = ("NoSuchKey", "404")
 PART_BYTES = 8 << 20
+
+outage = Outage(
+    "the bucket",
+    consequence="downloads get 503 until it responds",
+    recovery="downloads continue",
+    probe_seconds=MAX_ATTEMPTS * WEB_READ_SECONDS,
+)
 
 
 class BucketStorage(S3Storage):
@@ -66,10 +75,17 @@ class BucketStorage(S3Storage):
 
     def _get_object(self, name: str, **options: str) -> dict[str, Any]:
         """Return the bucket's response to a GET request, before its body is read."""
+        if limits.fails_fast and not outage.may_try():
+            raise OSError(f"{name}: the bucket does not respond")
         with _storage_errors(name):
-            response: dict[str, Any] = self.connection.meta.client.get_object(
-                Bucket=self.bucket_name, Key=name, **options
-            )
+            try:
+                response: dict[str, Any] = self.connection.meta.client.get_object(
+                    Bucket=self.bucket_name, Key=name, **options
+                )
+            except (ConnectTimeoutError, ReadTimeoutError) as error:
+                outage.record_failure(error)
+                raise
+        outage.record_success()
         return response
 
     def _save(self, name: str, content: "File[bytes]") -> str:
@@ -115,8 +131,8 @@ def _client_config(*, by_path: bool) -> Config:
     """
     return Config(
         s3={"addressing_style": "path" if by_path else "auto"},
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=READ_SECONDS,
+        connect_timeout=min(CONNECT_SECONDS, limits.read_seconds),
+        read_timeout=limits.read_seconds,
         retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
