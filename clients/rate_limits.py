@@ -6,6 +6,7 @@ address. Requests are counted in Redis over the last 60 s. While Redis is unavai
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -153,9 +154,25 @@ def limited_by_address(view: View) -> View:
     return limited
 
 
-def spend_form(request: HttpRequest, user_id: int) -> None:
-    """Count a form that a logged-in user sends. Raises RateLimitExceeded."""
-    spend(request, Limit("forms", user_id, RateLimitItemPerMinute(settings.FORMS_PER_MINUTE), scope="user"))
+class FormLimitMiddleware:
+    """Limits the forms that a logged-in user submits, on every page."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *_: object) -> HttpResponseBase | None:
+        """Refuse a form above the limit, after its CSRF token was checked."""
+        if request.method != "POST" or not request.user.is_authenticated:
+            return None
+        item = RateLimitItemPerMinute(settings.FORMS_PER_MINUTE)
+        try:
+            spend(request, Limit("forms", request.user.pk, item, scope="user"))
+        except RateLimitExceeded as error:
+            return render_error(request, error)
+        return None
 
 
 def _public_limit(address: str) -> Limit:

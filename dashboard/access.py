@@ -15,13 +15,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.http.response import HttpResponseBase
 
 from billing.models import Account
-from clients import audit, members, rate_limits
+from clients import audit, members
 from clients.audit import Actor
 from clients.members import Role
 from clients.models import Membership
-from simservice.api.errors import RateLimitExceeded
 from simservice.logs import add_log_ids
-from simservice.web.error_pages import render_error
 
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, "AccountAccess", P], HttpResponseBase]
@@ -69,8 +67,7 @@ def account_page(
     """Turn a view `(request, access, …)` into a page of the account in its URL.
 
     GET requires the role `read` or higher, and is not allowed if `get` is False. POST requires the role `post` or
-    higher, is not allowed if it is None, and counts against the user's form limit. One query in addition to
-    those for session and user.
+    higher, and is not allowed if it is None. One query in addition to those for session and user.
     """
     methods = (["GET", "HEAD"] if get else []) + (["POST"] if post else [])
 
@@ -86,11 +83,6 @@ def account_page(
             least = post if request.method == "POST" and post else read
             if not members.ranks_at_least(access.membership.role, least):
                 raise PermissionDenied
-            if request.method == "POST":
-                try:
-                    rate_limits.spend_form(request, access.user.pk)
-                except RateLimitExceeded as error:
-                    return render_error(request, error)
             return view(request, access, *args, **kwargs)
 
         return wrapped

@@ -111,7 +111,7 @@ METRICS_TOKEN = env.text("METRICS_TOKEN")
 # Traces: the address of an OpenTelemetry collector (empty: none). OpenTelemetry reads it too.
 OTEL_EXPORTER_OTLP_ENDPOINT = env.web_address("OTEL_EXPORTER_OTLP_ENDPOINT")
 
-# Forms a minute that one user can submit on the pages of an account
+# Forms a minute that one logged-in user can submit, on all pages
 FORMS_PER_MINUTE = env.integer("FORMS_PER_MINUTE", default=120, minimum=1)
 # Requests a minute that one address can make to share pages, artifacts and manifests, which need no key
 PUBLIC_REQUESTS_PER_MINUTE = env.integer("PUBLIC_REQUESTS_PER_MINUTE", default=300, minimum=1)
@@ -173,6 +173,7 @@ MIDDLEWARE = [
     "simservice.web.hosts.HostMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "clients.rate_limits.FormLimitMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
