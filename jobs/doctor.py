@@ -79,7 +79,7 @@ def check_workers() -> Iterator[Finding]:
         yield ok(f"simulation workers: {len(workers)}, slots: {worker_heartbeats.total_slots(workers)}")
     for name, problem in worker_heartbeats.problems_of(workers).items():
         advice = "Fix the problem on its machine. The worker then resumes by itself."
-        yield failure(f"{name} claims no jobs: {problem}", advice)
+        yield failure(f"{name} claims no jobs: {problem}.", advice)
     if not workers:
         yield warning("No simulation worker is running, so jobs wait.", "Start a `sim` process.")
     # The next sweep handles what has just expired.

@@ -22,6 +22,19 @@ MAX_CLOCK_SECONDS = 2.0
 SYNCHRONIZE = "Synchronize the clocks of all machines, for example with chrony."
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.ENOTDIR)
+# Errors that every job on this machine would meet
+OF_MACHINE = {
+    *FULL,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.ESTALE,
+}
 # Codes of PostgreSQL's errors
 DISK_FULL = "53100"
 UNDEFINED = ("42P01", "42703", "42883")
@@ -101,9 +114,15 @@ def _cause_of_one(error: BaseException) -> Cause | None:
     return _disk(error) if isinstance(error, OSError) else None
 
 
-def is_disk_full(error: BaseException) -> bool:
-    """Return whether an exception was raised because a disk of this machine is full."""
-    return any(isinstance(each, OSError) and each.errno in FULL for each in _chain(error))
+def machine_problem(error: BaseException) -> str:
+    """Return the problem of this machine that led to an exception, empty if it was something else."""
+    for each in _chain(error):
+        if isinstance(each, OSError) and each.errno in OF_MACHINE:
+            return "a disk of this machine is full" if each.errno in FULL else os.strerror(each.errno).lower()
+        # CPython's text if the system refuses another thread
+        if isinstance(each, RuntimeError) and "can't start new thread" in str(each):
+            return "too many threads"
+    return ""
 
 
 def _disk(error: OSError) -> Cause | None:

@@ -20,10 +20,10 @@ from jobs.credentials import GameCredentials
 from jobs.enums import ErrorCode, ReturnCause, Status
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
-from jobs.execution.machine import MachineFault, machine
+from jobs.execution.machine import machine
 from jobs.execution.preparation import prepare
 from jobs.execution.shard_run import BuildReplaced
-from jobs.execution.simulation import BuildBroken, RunLost
+from jobs.execution.simulation import BuildBroken, MachineFault, RunLost
 from jobs.execution.stages import Stages
 from jobs.lifecycle import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Artifact, Job
@@ -63,6 +63,7 @@ GIVEN_UP = (
     BuildReplaced,
     NoBuildHere,
     RunLost,
+    MachineFault,
     DatabaseError,
     artifacts.NotStored,
 )
@@ -78,7 +79,7 @@ def execute(job: Job) -> None:
         Lease(job) as lease,
     ):
         try:
-            with machine.observed():
+            with machine.counts_failures():
                 _run_to_end(job, lease)
         except LeaseLost:
             logger.warning("job %s attempt %s lost its lease", job.pk, job.attempt)
@@ -123,14 +124,16 @@ def _run_to_end(job: Job, lease: Lease) -> None:
     try:
         outcome = _run_stages(job, lease, stored)
         lease.retry(lambda: conclude(job, outcome, stored))
+        if outcome.sim_duration_ms:
+            machine.record_success()
     except GIVEN_UP:
         _discard(job, stored)
         raise
     except Exception as error:
-        if causes.is_disk_full(error):
-            # Another machine may have space. Otherwise, this worker would soon end every waiting job.
+        if problem := causes.machine_problem(error):
+            # Another machine may work. Otherwise, this worker would soon end every waiting job.
             _discard(job, stored)
-            raise MachineFault("a disk of this machine is full") from error
+            raise MachineFault(problem) from error
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
         lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))

@@ -14,14 +14,14 @@ from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import machine
 from jobs.execution.shard_lease import ShardLease
 from jobs.execution.shard_run import BuildReplaced, ShardRun
-from jobs.execution.simulation import BuildBroken, RunLost
+from jobs.execution.simulation import BuildBroken, MachineFault, RunLost
 from jobs.models import ShardedStage
 from jobs.shards import executables, moves, progress
 from jobs.shards.moves import ClaimedShard
 from jobs.shutdown import WorkerStops
 from jobs.simulator.progress import FinishedRun, ProgressMeter
 from simservice import tracing
-from simservice.causes import is_disk_full
+from simservice.causes import machine_problem
 from simservice.logs import log_ids
 
 logger = logging.getLogger(__name__)
@@ -43,13 +43,13 @@ def execute(shard: ClaimedShard) -> None:
         ShardLease(stage.job, shard, slice_ms=stage.slice_ms) as lease,
     ):
         try:
-            with machine.observed():
+            with machine.counts_failures():
                 _run(shard, stage, lease)
         except LeaseLost:
             logger.warning("%s is given up: it belongs to another try, or its attempt is over", lease)
         except WorkerStops:
             _give_back(shard, reason="the worker was shut down", losses=0)
-        except (BuildBroken, BuildReplaced) as error:
+        except (BuildBroken, BuildReplaced, MachineFault) as error:
             # The build may work on the conductor's machine, so this worker leaves the stage to others.
             executables.skipped.add(stage.pk)
             _give_back(shard, reason=str(error), losses=0)
@@ -59,18 +59,9 @@ def execute(shard: ClaimedShard) -> None:
         except DatabaseError:
             # The lease expires, and the conductor returns the shard to the queue.
             logger.exception("%s is given up: its end cannot be recorded", lease)
-        except Exception as error:
-            _fail(shard, error)
-
-
-def _fail(shard: ClaimedShard, error: Exception) -> None:
-    """Give up a shard after an error that is not the shard's fault."""
-    if is_disk_full(error):
-        executables.skipped.add(shard.stage_id)
-        _give_back(shard, reason="a disk of the helper's machine is full", losses=0)
-    else:
-        logger.error("shard %s failed with an internal error", shard.shard_id, exc_info=error)
-        _lose(shard, reason="an internal error")
+        except Exception:
+            logger.exception("shard %s failed with an internal error", shard.shard_id)
+            _lose(shard, reason="an internal error")
 
 
 def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
@@ -86,7 +77,14 @@ def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
     def publish() -> None:
         progress.publish(stage, number=shard.number, percent=meter.percent, runs=runs)
 
-    ShardRun(shard, stage, lease, text=input_of(shard, stage), on_line=on_line, actions=[publish]).run()
+    run = ShardRun(shard, stage, lease, text=input_of(shard, stage), on_line=on_line, actions=[publish])
+    try:
+        run.run()
+    except (OSError, RuntimeError) as error:
+        if problem := machine_problem(error):
+            raise MachineFault(problem) from error
+        raise
+    machine.record_success()
     publish()
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from django.conf import settings
 
 from jobs.artifacts import NotStored
-from jobs.execution.simulation import RunLost
+from jobs.execution.simulation import MachineFault, RunLost
 from jobs.runs import runner
 from jobs.simulator.layers import SandboxUnavailable
 from simservice import causes
@@ -25,11 +25,7 @@ MIN_FREE_BYTES = 16 << 20
 # After this many failures in a row, the machine is tested before each claim.
 SUSPICIOUS = 2
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
-DISK_FULL = "A disk of this machine is full."
-
-
-class MachineFault(Exception):
-    """This machine cannot run the job, through no fault of the job; the message says why."""
+DISK_FULL = "a disk of this machine is full"
 
 
 # Failures for a reason of the machine, or of its way to the storage
@@ -46,18 +42,20 @@ class Machine:
         self.problem = ""
 
     @contextmanager
-    def observed(self) -> Iterator[None]:
-        """Count a failure of this machine if the block raises one of `FAULTS`. Reset the count if it succeeds.
+    def counts_failures(self) -> Iterator[None]:
+        """Count a failure of this machine if the block raises one of `FAULTS`.
 
         Other errors, such as a lost lease or a database that does not respond, say nothing about the machine.
         """
         try:
             yield
-        except Exception as error:
-            if isinstance(error, FAULTS) or causes.is_disk_full(error):
-                with self._lock:
-                    self._failures += 1
+        except FAULTS:
+            with self._lock:
+                self._failures += 1
             raise
+
+    def record_success(self) -> None:
+        """Forget the failures, because a simulator ran and its result was stored."""
         with self._lock:
             self._failures = 0
 
@@ -76,18 +74,33 @@ class Machine:
         self.problem = problem
         return not problem
 
+    def require_working(self) -> None:
+        """Raise MachineFault if this machine's disks are full or read-only."""
+        if problem := self._test_disks():
+            raise MachineFault(problem)
+
     def _test(self) -> str:
+        """Return what is wrong with the disks or, after failures, with the sandbox."""
+        if problem := self._test_disks():
+            return problem
+        try:
+            if self._failures >= SUSPICIOUS:
+                runner.probe_sandbox()
+        except SandboxUnavailable as error:
+            return str(error)
+        return ""
+
+    def _test_disks(self) -> str:
+        """Return what is wrong with the disks, empty if they have space and are writable."""
         try:
             settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
             folders = [str(settings.DATA_DIR), tempfile.gettempdir()]
             if min(shutil.disk_usage(folder).free for folder in folders) < MIN_FREE_BYTES:
                 return DISK_FULL
-            if self._failures >= SUSPICIOUS:
-                for folder in folders:
-                    _require_writable(folder)
-                runner.probe_sandbox()
-        except (OSError, SandboxUnavailable) as error:
-            return str(error)
+            for folder in folders:
+                _require_writable(folder)
+        except OSError as error:
+            return causes.machine_problem(error) or str(error)
         return ""
 
 

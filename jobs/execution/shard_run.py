@@ -11,9 +11,10 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from jobs import lifecycle
-from jobs.enums import ShardStatus, Status
+from jobs.enums import ErrorCode, ShardStatus, Status
 from jobs.execution import simulation
 from jobs.execution.lease import LeaseLost
+from jobs.execution.machine import machine
 from jobs.execution.shard_lease import ShardLease
 from jobs.execution.simulation import RunLost
 from jobs.lifecycle import Outcome
@@ -75,7 +76,7 @@ class ShardRun:
     def run(self) -> None:
         """Run the shard to its end, or return it to the queue if its allowance ended too early.
 
-        Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost or NotStored.
+        Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, MachineFault or NotStored.
         """
         with private_directory() as directory:
             runner.prepare(directory, self.text)
@@ -157,6 +158,8 @@ class ShardRun:
             asked=Asked(profilesets=self.shard.profilesets if self.shard.number else 0),
             messages=outputs,
         )
+        if outcome.error_code == ErrorCode.EXECUTION_FAILED:
+            machine.require_working()
         has_report = not isinstance(outputs.report, BrokenReport)
         status = _status_of(outcome, ended)
         files.store(

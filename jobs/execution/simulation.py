@@ -13,7 +13,15 @@ from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Build, Job
 from jobs.runs import runner, verdict
 from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Ended, LauncherLost, NotExecutable, OnLine, OnLineEnd, SimulatorProcess
+from jobs.simulator.process import (
+    Ended,
+    LauncherLost,
+    NotExecutable,
+    OnLine,
+    OnLineEnd,
+    SimulatorNotStarted,
+    SimulatorProcess,
+)
 from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.simulator.stop_reasons import StopReason
 
@@ -34,6 +42,10 @@ class BuildBroken(Exception):
 
 class RunLost(Exception):
     """The launcher or the supervisor of a simulator died, so the attempt has no result."""
+
+
+class MachineFault(Exception):
+    """This machine cannot run the job, through no fault of the job; the message says why."""
 
 
 class Holder(Protocol):
@@ -64,19 +76,30 @@ class Limit(Protocol):
 def start(launch: Callable[[], SimulatorProcess], *, holder: Holder) -> SimulatorProcess:
     """Return the process that `launch` starts; if the build's file fails, try once more.
 
-    Raises LeaseLost, RunLost, or BuildBroken if the file fails twice.
+    Raises LeaseLost, RunLost, MachineFault if the sandbox fails, or BuildBroken if the file fails twice.
     """
     try:
-        return launch()
-    except LauncherLost as error:
-        raise RunLost(str(error)) from error
+        return _launched(launch)
     except (NotRunnable, NotExecutable) as error:
         logger.warning("a build did not start; trying again: %s", error)
     holder.pause(SECOND_START_SECONDS)
     try:
-        return launch()
+        return _launched(launch)
     except (NotRunnable, NotExecutable) as error:
         raise BuildBroken(str(error)) from error
+
+
+def _launched(launch: Callable[[], SimulatorProcess]) -> SimulatorProcess:
+    """Return the process that `launch` starts. Raises RunLost, MachineFault, NotRunnable or NotExecutable."""
+    try:
+        return launch()
+    except LauncherLost as error:
+        raise RunLost(str(error)) from error
+    except NotExecutable:
+        raise
+    except SimulatorNotStarted as error:
+        logger.error("the sandbox does not start: %s", error)
+        raise MachineFault("the sandbox does not start") from error
 
 
 def start_once(

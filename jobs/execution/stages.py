@@ -20,13 +20,14 @@ from jobs.execution.budget import Budget
 from jobs.execution.conductor import Conducted, Conductor, ShardPlan
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.live_results import LiveResults, has_means
+from jobs.execution.machine import machine
 from jobs.execution.multistage import Stage
 from jobs.execution.preparation import Preparation
 from jobs.execution.replicates import pooled, widening
 from jobs.execution.results import Results
 from jobs.execution.run_ends import record_end
 from jobs.execution.shard_outputs import ShardOutputs
-from jobs.execution.simulation import RunLost
+from jobs.execution.simulation import MachineFault, RunLost
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.watcher import Watcher
 from jobs.lifecycle import Outcome
@@ -44,7 +45,7 @@ from jobs.simulator.process import Ended, SimulatorProcess
 from jobs.simulator.reports import BrokenReport, Report
 from jobs.simulator.shortfall import Asked, shortfall
 from jobs.simulator.stop_reasons import StopReason
-from simservice import tracing
+from simservice import causes, tracing
 
 logger = logging.getLogger(__name__)
 
@@ -175,11 +176,15 @@ class Stages:
             )
             try:
                 outcome = self._outcome_of(stage, ended, outputs, replicates)
+                if outcome.error_code == ErrorCode.EXECUTION_FAILED:
+                    machine.require_working()
                 self.stored.extend(outputs.store(ran=command.input_text(text, arguments), ids=self.ids))
                 self.missing.extend(outputs.missing)
-            except (LeaseLost, WorkerStops, DatabaseError, artifacts.NotStored):
+            except (LeaseLost, WorkerStops, MachineFault, DatabaseError, artifacts.NotStored):
                 raise
-            except Exception:
+            except Exception as error:
+                if causes.machine_problem(error):
+                    raise
                 logger.exception("job %s attempt %s failed with an internal error", self.job.pk, self.job.attempt)
                 outcome = self._store_only_logs(outputs)
         return outcome

@@ -13,6 +13,8 @@ PROBLEM = "worker:{}:problem"
 SIMULATION = "sim@"
 ALIVE_SECONDS = 10
 FORGOTTEN_SECONDS = 60
+# The last heartbeat of each of this process's workers
+_members: dict[str, str] = {}
 
 
 class LiveWorker(NamedTuple):
@@ -37,7 +39,11 @@ def _record(member: str, worker: str, problem: str) -> None:
     before = time.time()
     now = clocks.redis_time().timestamp()
     clocks.agrees_with("Redis", ahead=(before + time.time()) / 2 - now)
+    earlier = _members.get(worker, member)
     with redis().pipeline() as pipe:
+        if earlier != member:
+            # The number of slots has changed, and a worker counts once.
+            pipe.zrem(KEY, earlier)
         pipe.zadd(KEY, {member: now})
         pipe.zremrangebyscore(KEY, 0, now - FORGOTTEN_SECONDS)
         if problem:
@@ -45,6 +51,7 @@ def _record(member: str, worker: str, problem: str) -> None:
         else:
             pipe.delete(PROBLEM.format(worker))
         pipe.execute()
+    _members[worker] = member
 
 
 def simulation_workers() -> list[LiveWorker]:

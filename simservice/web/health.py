@@ -111,10 +111,14 @@ def _check_database() -> dict[str, bool | list[str]]:
 
 
 def _check_redis_and_workers() -> dict[str, bool | list[str]]:
-    """Return whether Redis responds, whether a simulation worker is alive, and the common sandbox layers."""
+    """Return whether Redis responds, whether a simulation worker claims jobs, and the common sandbox layers."""
     try:
         workers = worker_heartbeats.simulation_workers()
     except RedisError as error:
         causes.report_of(error)
         return {"redis": False, "worker": False, "sandbox": []}
-    return {"redis": True, "worker": bool(workers), "sandbox": worker_heartbeats.common_layers(workers)}
+    return {
+        "redis": True,
+        "worker": worker_heartbeats.total_slots(workers) > 0,
+        "sandbox": worker_heartbeats.common_layers(workers),
+    }

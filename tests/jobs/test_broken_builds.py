@@ -17,7 +17,7 @@ from jobs.builds import registration, registry
 from jobs.execution import attempt, simulation, stages
 from jobs.execution.multistage import Stage
 from jobs.lifecycle import Outcome
-from jobs.models import Build, Job, Run
+from jobs.models import Build, Job, JobEvent, Run
 from jobs.queueing import claims, sweep
 from jobs.simulator.process import LauncherLost, SimulatorNotStarted, SimulatorProcess
 from tests.admin_actions import act, choose
@@ -270,7 +270,9 @@ def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: py
         raise SimulatorNotStarted("the sandbox lacks: own identity")
 
     monkeypatch.setattr(SimulatorProcess, "start", fails)
-    assert run().error_code == "internal"
+    job = run()
+    assert (job.status, job.error_code) == ("queued", None)
+    assert JobEvent.objects.latest("pk").reason.endswith("the sandbox does not start")
     build.refresh_from_db()
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
 

@@ -1,8 +1,11 @@
-"""A simulation worker on a full disk: its log says so, and its jobs are retried."""
+"""A simulation worker on a full or broken machine: its log says so, and other workers get its jobs."""
 
-import errno
+import os
+import shutil
+import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,8 @@ from django.db import DatabaseError
 from jobs.artifacts import NotStored
 from jobs.enums import Status
 from jobs.execution.lease import LeaseLost
-from jobs.execution.machine import DISK_FULL, Machine, MachineFault
-from jobs.execution.simulation import RunLost
+from jobs.execution.machine import DISK_FULL, Machine
+from jobs.execution.simulation import MachineFault, RunLost
 from jobs.models import Build, Job, JobEvent
 from jobs.queueing import announcements
 from jobs.runs import runner
@@ -27,7 +30,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.
 NAMED = "A disk of this machine is full. Free space on the disks of DATA_DIR and TMPDIR."
 TEXT = 'mage="A"\nlevel=80\niterations=5\n'
 # As if no worker looked at its free space before a claim.
-KEEPS_CLAIMING = CHANGED.format(change="from jobs.execution import machine; machine.MIN_FREE_BYTES = 0")
+KEEPS_CLAIMING = CHANGED.format(
+    change="from jobs.execution import machine; machine.Machine.may_claim = lambda self: True"
+)
 LEASES = {"LEASE_SECONDS": "3", "HEARTBEAT_SECONDS": "1"}
 
 
@@ -71,6 +76,65 @@ def test_a_worker_with_a_full_disk_claims_nothing_until_it_has_space(minisim: Bu
     assert set(Job.objects.values_list("attempt", flat=True)) == {1}
 
 
+@pytest.mark.parametrize("fault", ["read-only disk", "sandbox"])
+def test_a_worker_on_a_broken_machine_ends_no_job(minisim: Build, tmp_path: Path, fault: str) -> None:
+    tmp_path.chmod(0o711)
+    programs = tmp_path / "bin"
+    programs.mkdir(mode=0o755)
+    program = shutil.copy2(shutil.which("bwrap") or pytest.skip("needs bubblewrap"), programs / "bwrap")
+    path = f"{programs}:{os.environ['PATH']}"
+    with (
+        small_disk(tmp_path / "disk", kib=64 << 10) as disk,
+        worker(disk, log=None, PATH=path, **LEASES) as process,
+    ):
+        name = wait_until_alive(process)
+        with broken(fault, disk=disk, program=Path(program)):
+            jobs = [make_job(text=TEXT) for _ in range(4)]
+            announcements.send_hints(4)
+            wait_until(lambda: name in problems(), seconds=60)
+            assert not Job.objects.filter(status="failed").exists()
+        wait_until(lambda: problems() == {}, seconds=100)
+        announcements.send_hints(4)
+        wait_until(lambda: Job.objects.filter(status=Status.COMPLETED).count() == len(jobs), seconds=60)
+    assert not any(event.is_loss for event in JobEvent.objects.all())
+
+
+@contextmanager
+def broken(fault: str, *, disk: Path, program: Path) -> Iterator[None]:
+    """Make a disk read-only, or remove the program that builds sandboxes, within the block."""
+    if fault == "sandbox":
+        moved = program.rename(program.with_name("aside"))
+        yield
+        moved.rename(program)
+        return
+    for options in (["--bind", str(disk)], ["-o", "remount,bind,ro"]):
+        subprocess.run(["mount", *options, str(disk)], check=True)  # noqa: S607 - the system's program
+    yield
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)  # noqa: S607
+
+
+def test_a_disk_that_fills_during_a_run_ends_no_job(minisim: Build, tmp_path: Path) -> None:
+    tmp_path.chmod(0o711)
+    artifacts = tmp_path / "artifacts"
+    artifacts.mkdir(mode=0o755)
+    with small_disk(tmp_path / "disk", kib=64 << 10) as disk:
+        # As with a bucket, results can be stored although the machine's disk is full.
+        (disk / "artifacts").symlink_to(artifacts)
+        with worker(disk, log=None, **LEASES) as process:
+            name = wait_until_alive(process)
+            job = make_job(text=TEXT.replace("=5", "=30000"))
+            announcements.send_hint()
+            wait_until(lambda: Job.objects.filter(status=Status.RUNNING).exists(), seconds=60)
+            filler = fill(disk)
+            wait_until(lambda: problems() == {name: DISK_FULL}, seconds=100)
+            job.refresh_from_db()
+            assert (job.status, job.credits_consumed) == ("queued", None)
+            filler.unlink()
+            wait_until(lambda: problems() == {}, seconds=60)
+            announcements.send_hint()
+            wait_until(lambda: Job.objects.filter(status=Status.COMPLETED).exists(), seconds=100)
+
+
 def problems() -> dict[str, str]:
     return worker_heartbeats.problems_of(worker_heartbeats.simulation_workers())
 
@@ -81,7 +145,6 @@ def problems() -> dict[str, str]:
         (MachineFault(), True),
         (RunLost(), True),
         (NotStored(), True),
-        (OSError(errno.ENOSPC, "full"), True),
         (DatabaseError(), False),
         (LeaseLost(1), False),
         (ValueError(), False),
@@ -90,11 +153,13 @@ def problems() -> dict[str, str]:
 )
 def test_only_failures_of_the_machine_are_counted(error: Exception, *, counts: bool) -> None:
     tested = Machine()
-    with pytest.raises(type(error)), tested.observed():
+    with pytest.raises(type(error)), tested.counts_failures():
         raise error
     assert (tested.pause_seconds > 0) is counts
-    with tested.observed():
+    with tested.counts_failures():
         pass
+    assert (tested.pause_seconds > 0) is counts, "a block without a simulator proves nothing"
+    tested.record_success()
     assert tested.pause_seconds == 0
 
 
@@ -106,13 +171,12 @@ def test_a_machine_that_fails_twice_is_tested_before_each_claim(monkeypatch: pyt
     monkeypatch.setattr(runner, "probe_sandbox", refuse)
     pauses = []
     for _ in range(8):
-        with suppress(RunLost), tested.observed():
+        with suppress(RunLost), tested.counts_failures():
             raise RunLost
         pauses.append(tested.pause_seconds)
     assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     assert not tested.may_claim()
     assert tested.problem == "bubblewrap is gone"
-    with tested.observed():
-        pass
+    tested.record_success()
     assert tested.may_claim()
     assert (tested.problem, tested.pause_seconds) == ("", 0.0)

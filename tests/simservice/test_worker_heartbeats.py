@@ -21,6 +21,12 @@ def test_workers_report_their_slots() -> None:
     assert worker_heartbeats.total_slots(workers) == 6
 
 
+def test_a_worker_counts_once_after_a_change() -> None:
+    for slots in (4, 0):
+        worker_heartbeats.report("sim@here-1", slots=slots)
+        assert worker_heartbeats.simulation_workers() == [LiveWorker("sim@here-1", slots)]
+
+
 def test_workers_report_their_sandbox_layers() -> None:
     worker_heartbeats.report("sim@here", layers=["seccomp", "landlock"])
     assert worker_heartbeats.simulation_workers() == [LiveWorker("sim@here", 1, frozenset({"landlock", "seccomp"}))]
