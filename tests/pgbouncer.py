@@ -22,13 +22,13 @@ from localstack.postgres import SYSTEM_USER
 from localstack.redis_server import free_port
 from localstack.supervisor import Program, Supervisor
 
-NAME = "PGBOUNCER_URL"
+POOLED = "PGBOUNCER_URL"
 DIRECT = "DIRECT_DATABASE_URL"
 CONFIGURATION = Path(__file__).resolve().parent.parent / "deploy" / "pgbouncer.ini"
 
 
-def start_pgbouncer(supervisor: Supervisor, folder: Path, *, database_url: str, log: Path) -> None:
-    """Start PgBouncer, and set the variables with URLs. Raises LocalStackError if it cannot be started."""
+def start_pgbouncer(supervisor: Supervisor, folder: Path, *, database_url: str, log: Path) -> str:
+    """Start PgBouncer in a new folder, and return its URL. Raises LocalStackError if it cannot be started."""
     url, port = urlsplit(database_url), free_port()
     folder.mkdir(mode=0o755)
     # PgBouncer's user must be able to reach its configuration and PostgreSQL's socket.
@@ -46,8 +46,8 @@ def start_pgbouncer(supervisor: Supervisor, folder: Path, *, database_url: str, 
         stops_last=True,
     )
     pooled = f"postgresql://{url.username}:{url.password}@127.0.0.1:{port}{url.path}"
-    os.environ.update({DIRECT: database_url, NAME: pooled, "DATABASE_URL": pooled})
     supervisor.start_server(program, lambda: psycopg.connect(pooled).close(), not_yet=psycopg.OperationalError)
+    return pooled
 
 
 def _configuration(url: SplitResult, port: int) -> str:
@@ -55,8 +55,9 @@ def _configuration(url: SplitResult, port: int) -> str:
     read = RawConfigParser()
     read.read(CONFIGURATION)
     query = read["databases"]["simservice"].partition("connect_query=")[2]
-    host, password = parse_qs(url.query)["host"][0], unquote(url.password or "")
-    read["databases"] = {"*": f"host={host} user={url.username} password={password} connect_query={query}"}
+    password = unquote(url.password or "")
+    server = f"host={url.hostname} port={url.port}" if url.hostname else f"host={parse_qs(url.query)['host'][0]}"
+    read["databases"] = {"*": f"{server} user={url.username} password={password} connect_query={query}"}
     own = {"listen_addr": "127.0.0.1", "listen_port": str(port), "auth_type": "any", "default_pool_size": "40"}
     read["pgbouncer"].update(own)
     del read["pgbouncer"]["auth_file"]
@@ -69,7 +70,7 @@ def _configuration(url: SplitResult, port: int) -> str:
 def connected(*, directly: bool) -> Iterator[None]:
     """Connect this process, and those that it starts, in the block: directly or through PgBouncer, if it runs."""
     before, settings = os.environ["DATABASE_URL"], connections.settings["default"]
-    chosen = os.environ.get(DIRECT if directly else NAME, before)
+    chosen = os.environ.get(DIRECT if directly else POOLED, before)
     if chosen == before:
         yield
         return

@@ -23,7 +23,7 @@ from localstack.console import LocalStackError
 from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
-from tests.pgbouncer import start_pgbouncer
+from tests.pgbouncer import DIRECT, POOLED, start_pgbouncer
 
 # The variable with the path of the lock that is held while the database of the run is migrated
 TEMPLATE_LOCK = "TEMPLATE_LOCK"
@@ -70,12 +70,10 @@ def _start_services(config: pytest.Config) -> None:
             if getattr(config.known_args_namespace, "numprocesses", None):
                 _migrate_template(config, folder / "template.lock")
         if os.environ.get("PGBOUNCER"):
-            start_pgbouncer(
-                supervisor,
-                folder / "pgbouncer",
-                database_url=os.environ["DATABASE_URL"],
-                log=folder / "pgbouncer.log",
-            )
+            direct = os.environ["DATABASE_URL"]
+            log = folder / "pgbouncer.log"
+            pooled = start_pgbouncer(supervisor, folder / "pgbouncer", database_url=direct, log=log)
+            os.environ.update({DIRECT: direct, POOLED: pooled, "DATABASE_URL": pooled})
     except LocalStackError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -6,7 +6,8 @@ not apply. Without a limit here, every thread of a process would wait until the 
 
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
@@ -15,7 +16,7 @@ from django.db.backends.postgresql import base
 
 from simservice.outages import Outage
 
-# A watched statement that takes longer makes its thread test whether PostgreSQL accepts connections.
+# A watched statement that takes longer makes its thread test whether PostgreSQL responds on another connection.
 STALL_SECONDS = 0.5
 TEST_EVERY_SECONDS = 1.0
 CHECK_SECONDS = 0.1
@@ -38,8 +39,15 @@ outage = Outage(
     "PostgreSQL",
     consequence="requests fail at once",
     recovery="requests are answered",
-    probe_seconds=CONNECT_SECONDS,
+    probe_seconds=2 * CONNECT_SECONDS,
 )
+
+
+class NoResponse(psycopg.OperationalError):
+    """PostgreSQL does not respond."""
+
+    def __init__(self) -> None:
+        super().__init__("PostgreSQL does not respond")
 
 
 class Connection(psycopg.Connection[Any]):
@@ -53,40 +61,27 @@ class Connection(psycopg.Connection[Any]):
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
         """Connect. Raises OperationalError, immediately during a known outage."""
         if limits.watched:
-            if not outage.may_try():
-                raise psycopg.OperationalError("PostgreSQL does not respond")
             options |= {"connect_timeout": CONNECT_SECONDS}
+            if not outage.may_try():
+                raise NoResponse
+            if outage.is_known():
+                _require_response(conninfo, options)
         try:
             connected = super().connect(conninfo, **options)
         except psycopg.errors.ConnectionTimeout as error:
             if limits.watched:
                 outage.record_failure(error)
             raise
-        outage.record_success()
         connected.conninfo, connected.options = conninfo, options
         return connected
 
     def wait(
         self, gen: Generator[Any, Any, Any], interval: float = CHECK_SECONDS, timeout: float | None = None
     ) -> Any:
-        """Wait for a statement. Raises OperationalError if PostgreSQL does not respond in time."""
+        """Wait for a statement. Raises NoResponse if PostgreSQL does not respond in time."""
         if limits.deadline_seconds is None:
             return super().wait(gen, interval, timeout)
-        return super().wait(self._checked(gen), CHECK_SECONDS, timeout)
-
-    def _checked(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run a generator of psycopg until it takes too long. It receives 0 if nothing has arrived."""
-        started = time.monotonic()
-        try:
-            wanted = next(gen)
-            while True:
-                ready = yield wanted
-                if not ready and self._is_too_late(time.monotonic() - started):
-                    self.pgconn.finish()
-                    raise psycopg.OperationalError("PostgreSQL does not respond")
-                wanted = gen.send(ready)
-        except StopIteration as stopped:
-            return stopped.value
+        return super().wait(_bounded(gen, self, self._is_too_late), CHECK_SECONDS, timeout)
 
     def _is_too_late(self, seconds: float) -> bool:
         """Return whether to give up on a statement after some seconds without a response."""
@@ -94,17 +89,16 @@ class Connection(psycopg.Connection[Any]):
             return True
         if not limits.watched or seconds < STALL_SECONDS:
             return False
-        return outage.is_known() or not self._accepts_connections()
+        return outage.is_known() or not self._responds_elsewhere()
 
-    def _accepts_connections(self) -> bool:
-        """Test whether PostgreSQL accepts another connection, unless that was tested in the last second."""
+    def _responds_elsewhere(self) -> bool:
+        """Test whether PostgreSQL responds on another connection, unless that was tested in the last second."""
         is_tested = time.monotonic() - limits.tested_at < TEST_EVERY_SECONDS
         if is_tested or not _testing.acquire(blocking=False):
             return True
         try:
-            psycopg.connect(self.conninfo, **self.options).close()
-        except psycopg.errors.ConnectionTimeout as error:
-            outage.record_failure(error)
+            _require_response(self.conninfo, self.options)
+        except (psycopg.errors.ConnectionTimeout, NoResponse):
             return False
         except psycopg.Error:
             # A refusal is a response.
@@ -113,6 +107,48 @@ class Connection(psycopg.Connection[Any]):
             limits.tested_at = time.monotonic()
             _testing.release()
         return True
+
+
+class Probe(psycopg.Connection[Any]):
+    """A connection that waits as long for a statement as for the connection."""
+
+    def wait(
+        self, gen: Generator[Any, Any, Any], interval: float = CHECK_SECONDS, timeout: float | None = None
+    ) -> Any:
+        """Wait for a statement. Raises NoResponse."""
+        return super().wait(_bounded(gen, self, lambda seconds: seconds > CONNECT_SECONDS), interval, timeout)
+
+
+def _require_response(conninfo: str, options: dict[str, Any]) -> None:
+    """Connect and run a statement, because a pooler accepts connections by itself.
+
+    Raises ConnectionTimeout, NoResponse, or another error of psycopg, which is a response.
+    """
+    try:
+        with closing(Probe.connect(conninfo, **options)) as probe:
+            probe.execute("SELECT 1")
+    except (psycopg.errors.ConnectionTimeout, NoResponse) as error:
+        outage.record_failure(error)
+        raise
+
+
+def _bounded(
+    gen: Generator[Any, Any, Any], connection: psycopg.Connection[Any], is_too_late: Callable[[float], bool]
+) -> Generator[Any, Any, Any]:
+    """Run a generator of psycopg, which receives 0 while nothing arrives. Raises NoResponse after too long."""
+    started = time.monotonic()
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if ready:
+                outage.record_success()
+            elif is_too_late(time.monotonic() - started):
+                connection.pgconn.finish()
+                raise NoResponse
+            wanted = gen.send(ready)
+    except StopIteration as stopped:
+        return stopped.value
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

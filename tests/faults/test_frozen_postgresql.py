@@ -4,6 +4,8 @@ The limits are longer than usual response times, for busy machines.
 """
 
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +20,13 @@ from django.conf import settings
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
+from localstack.supervisor import Supervisor
 from simservice.database import WEB_STATEMENT_SECONDS
 from simservice.postgresql import base
 from tests.emptying import empty_database
 from tests.factories import make_key
 from tests.faults.proxy import Address, Proxy, proxy
+from tests.pgbouncer import start_pgbouncer
 from tests.web_server import Response, WebServer, request, web_server
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.direct]
@@ -152,7 +156,7 @@ def test_a_slow_statement_tests_the_server_again_and_again(
     monkeypatch.setattr(base.limits, "watched", True)
     monkeypatch.setattr(base.limits, "tested_at", float("-inf"))
     monkeypatch.setattr(base, "TEST_EVERY_SECONDS", 0.3)
-    monkeypatch.setattr(psycopg, "connect", refuse)
+    monkeypatch.setattr(base.Probe, "connect", refuse)
     limited.execute("SELECT pg_sleep(2)")
     assert len(tests) >= 2
 
@@ -167,3 +171,57 @@ def test_during_an_outage_connections_fail_at_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(base.outage, "_retry_at", time.monotonic())
     base.Connection.connect(**parameters).close()
     assert not base.outage.is_known()
+
+
+@pytest.mark.django_db
+def test_any_response_ends_an_outage(limited: base.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection can time out once although PostgreSQL works; slow statements must not be given up for it."""
+    monkeypatch.setattr(base.limits, "deadline_seconds", 30.0)
+    monkeypatch.setattr(base.limits, "watched", True)
+    base.outage.record_failure(TimeoutError())
+    limited.execute("SELECT 1")
+    assert not base.outage.is_known()
+    limited.execute("SELECT pg_sleep(1)")
+
+
+@pytest.fixture
+def pooled(
+    tmp_path: Path, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[tuple[WebServer, Proxy, bytes]]:
+    """A web server that uses PgBouncer, which is before a proxy of PostgreSQL, and an `Authorization` header."""
+    if shutil.which("pgbouncer") is None:
+        pytest.skip("needs PgBouncer")
+    supervisor = Supervisor()
+    with (
+        django_db_blocker.unblock(),
+        tempfile.TemporaryDirectory() as folder,
+        proxy(server_socket(), ("127.0.0.1", 0)) as gate,
+    ):
+        bearer = f"Authorization: Bearer {make_key()[1]}".encode()
+        behind = url_through(("127.0.0.1", gate.port))
+        try:
+            url = start_pgbouncer(supervisor, Path(folder) / "ini", database_url=behind, log=tmp_path / "log")
+            with web_server(tmp_path / "web.log", database_url=url) as web:
+                yield web, gate, bearer
+        finally:
+            gate.flows.set()
+            supervisor.stop()
+            empty_database()
+
+
+def test_web_answers_while_postgresql_behind_a_pooler_is_frozen(pooled: tuple[WebServer, Proxy, bytes]) -> None:
+    web, gate, bearer = pooled
+    with ThreadPoolExecutor(3 * THREADS) as clients:
+        list(clients.map(lambda _: web.send(request(b"/v1/sim/jobs", bearer)), range(3 * THREADS)))
+        gate.flows.clear()
+        stuck = [clients.submit(timed, web, b"/v1/sim/jobs", bearer) for _ in range(2 * THREADS)]
+        others = [clients.submit(timed, web, path) for path in (b"/healthz", STATIC)]
+        answers = [pending.result() for pending in others]
+        assert [answer.status for answer, _ in answers] == [200, 200]
+        assert max(seconds for _, seconds in answers) < WEB_STATEMENT_SECONDS
+        refused = [pending.result() for pending in stuck]
+        assert {answer.code() for answer, _ in refused} == {"queue_unavailable"}
+        assert max(seconds for _, seconds in refused) < 12
+    assert timed(web, SHARE)[0].status == 503
+    gate.flows.set()
+    assert wait_until_answered(web, bearer) < 10

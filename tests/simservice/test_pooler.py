@@ -11,7 +11,7 @@ from simservice.database import is_pooled
 from simservice.doctor import Level
 from simservice.statements import Statement, run
 from tests.factories import PlanFactory
-from tests.pgbouncer import NAME
+from tests.pgbouncer import POOLED
 from tests.statements import traffic
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,14 +20,14 @@ PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE name = 'pooled_one
 
 def test_a_pooler_is_recognized() -> None:
     connection.ensure_connection()
-    assert is_pooled(connection) == (NAME in os.environ)
+    assert is_pooled(connection) == (POOLED in os.environ)
 
 
 def test_statements_are_prepared_only_on_a_direct_connection() -> None:
     assert run(Statement("pooled_one", "SELECT %(value)s + 1"), values={"value": 1}) == [(2,)]
     with connection.cursor() as cursor:
         cursor.execute(PREPARED)
-        assert cursor.fetchone() == (int(NAME not in os.environ),)
+        assert cursor.fetchone() == (int(POOLED not in os.environ),)
 
 
 def test_iterators_use_no_cursors_of_postgresql() -> None:
