@@ -156,7 +156,7 @@ class Account(models.Model):
 
     name = models.SlugField(max_length=64, unique=True)
     plan = models.ForeignKey(Plan, on_delete=models.PROTECT, related_name="accounts")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
     # A suspended account can read everything but cannot submit jobs.
     suspended_at = models.DateTimeField(null=True, blank=True)
     # Whether the share links of its jobs show their profiles and logs.

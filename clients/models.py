@@ -17,7 +17,7 @@ class Client(models.Model):
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="clients")
     name = models.CharField(max_length=64)
     is_default = models.BooleanField(default=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         constraints = [
@@ -53,7 +53,7 @@ class ApiKey(models.Model):
     last4 = models.CharField(max_length=4)
     # Null for keys created by a command or before this column existed.
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     # Set by the queries of `clients/keys.py`.
@@ -142,7 +142,7 @@ class Invitation(models.Model):
     role = models.CharField(max_length=8, choices=Membership.Role)
     sha256 = models.CharField(max_length=64, unique=True)
     invited_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField()
     # When it was accepted, revoked or replaced by a later invitation.
     closed_at = models.DateTimeField(null=True, blank=True)

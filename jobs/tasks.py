@@ -52,6 +52,8 @@ def sweep() -> None:
 def forget_credentials() -> None:
     """Delete the game credentials of ended jobs."""
     try:
+        if not clocks.is_right():
+            return
         deleted = sweeping.forget_credentials()
     except (DatabaseError, RedisError):
         logger.warning("unused credentials not deleted, will be retried: the database or Redis does not respond")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("billing", "clients", "dashboard", "jobs", "privacy", "simservice", "webhooks")
-READS = re.compile(r"timezone\.now\(|datetime\.now\(|time\.time\(|date\.today|localtime\(|localdate\(")
+READS = re.compile(r"auto_now|timezone\.now\(|datetime\.now\(|time\.time\(|date\.today|localtime\(|localdate\(")
 
 
 def readers() -> set[str]:

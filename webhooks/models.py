@@ -4,6 +4,7 @@ import secrets
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from clients.models import Client
 
@@ -40,7 +41,7 @@ class Endpoint(models.Model):
     secret = models.TextField(blank=True)
     old_secret = models.TextField(blank=True)
     old_secret_until = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
     disabled_at = models.DateTimeField(null=True)
     disabled_for = models.CharField(max_length=8, choices=Disabled, blank=True)
     # When to notify the account's owners that it was disabled; null if there is nothing to report.

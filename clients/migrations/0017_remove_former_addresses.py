@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
     phase = "contract"
 
-    dependencies = [("clients", "0015_mailboxes_of_users")]
+    dependencies = [("clients", "0016_times_of_the_database")]
 
     operations = [
         migrations.RunSQL(

@@ -89,7 +89,7 @@ def test_examples_run(
         pytest.skip(f"{COMMANDS[language]} is not installed")
     token = "MANIFEST_TOKEN" if operation == "getManifest" else "ARTIFACT_TOKEN"
     given = variables | {"TOKEN": variables[token]}
-    if operation == "cancelJob":
+    if operation in ("cancelJob", "replaceLinks"):
         given["JOB"] = stack.submit(LONG)
     output = run(examples[operation][language], language, variables=given, folder=tmp_path)
     assert output.strip()

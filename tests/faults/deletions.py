@@ -20,6 +20,7 @@ from webhooks import tasks as webhook_tasks  # noqa: E402
 TASKS = (
     job_tasks.clear_expired,
     job_tasks.forget_builds,
+    job_tasks.forget_credentials,
     job_tasks.sweep,
     privacy_tasks.delete_data,
     dashboard_tasks.forget_sessions,
