@@ -31,13 +31,14 @@ def invite(account: Account, *, email: str, role: Membership.Role, by: Actor) ->
     """
     if by.user is None or not members.verified_address(by.user):
         raise UnverifiedInviter("You need a verified email address to invite people.")
-    _require_room(account)
     if Membership.objects.filter(account=account, user__email__iexact=email).exists():
         raise InvitationRefused("A member of this account already has this address.")
     now, token = database_time(), new_token()
     expired = Invitation.objects.filter(account=account, email__iexact=email, closed_at=None, expires_at__lte=now)
     try:
         with transaction.atomic():
+            Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+            _require_room(account)
             expired.update(closed_at=now)
             invitation = Invitation.objects.create(
                 account=account,
@@ -57,7 +58,7 @@ def invite(account: Account, *, email: str, role: Membership.Role, by: Actor) ->
 def _require_room(account: Account) -> None:
     """Raise InvitationRefused if the account has MAX_PEOPLE members and invitations, or sent as many today.
 
-    The daily limit keeps an account from sending bulk mail.
+    The daily limit keeps an account from sending bulk mail. The account must be locked.
     """
     people = Membership.objects.filter(account=account).count() + of_account(account).count()
     if people >= MAX_PEOPLE:

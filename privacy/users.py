@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from billing.models import Account
-from clients import mailboxes, members
+from clients import keys, mailboxes, members
 from clients.audit import Action, Actor
 from clients.models import Invitation, Membership
 from privacy import exports
@@ -39,8 +39,10 @@ def delete(user: User, *, by: Actor) -> None:
         _require_no_staff(locked, by=by)
         if exports.of_user(user).exists():
             raise ExportPending
-        for membership in Membership.objects.filter(user=user).select_related("user"):
+        for membership in Membership.objects.filter(user=user).select_related("user", "account"):
             members.record(Action.MEMBER_LEFT if by.user == user else Action.MEMBER_REMOVED, membership, by=by)
+            if membership.role == members.Role.VIEWER:
+                keys.revoke_all(keys.active_keys_of(user, membership.account), by=by)
         of_user = Q(accepted_by=user) | Q(email__iexact=user.email)
         Invitation.objects.filter(of_user, closed_at__isnull=False).delete()
         sessions = UserSession.objects.filter(user=user)

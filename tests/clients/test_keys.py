@@ -11,6 +11,7 @@ from clients.audit import SYSTEM
 from clients.errors import TooManyClients, TooManyKeys
 from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Client, Membership
+from privacy import users
 from simservice.ids import new_token
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -70,6 +71,22 @@ def test_a_key_of_a_member_who_left_still_works(owner: Membership, member: Membe
     _, api = make_key_of(member)
     members.remove(member.account, member.pk, by=actor_of(owner), revoke_keys=False)
     assert (403, "read_only_key") not in refusals(api)
+
+
+def test_leaving_gives_a_viewer_no_permissions_back(owner: Membership, member: Membership) -> None:
+    key, api = make_key_of(member)
+    change_role(member, Role.VIEWER, owner)
+    members.remove(member.account, member.pk, by=actor_of(member), revoke_keys=False)
+    key.refresh_from_db()
+    assert key.state == ApiKey.State.REVOKED
+    assert refusals(api) == [(401, "revoked_token")] * 3
+
+
+def test_deleting_their_login_gives_a_viewer_no_permissions_back(owner: Membership, member: Membership) -> None:
+    _, api = make_key_of(member)
+    change_role(member, Role.VIEWER, owner)
+    users.delete(member.user, by=SYSTEM)
+    assert refusals(api) == [(401, "revoked_token")] * 3
 
 
 def test_a_demotion_names_the_keys(owner: Membership, member: Membership) -> None:

@@ -172,6 +172,20 @@ def test_the_number_of_invitations_per_day_is_limited(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.django_db(transaction=True)
+def test_concurrent_invitations_respect_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(invitations, "MAX_PEOPLE", 2)
+    owner = make_member()
+    addresses = iter([f"{number}@example.org" for number in range(6)])
+
+    def invite() -> None:
+        with suppress(InvitationRefused):
+            invitations.invite(owner.account, email=next(addresses), role=Role.MEMBER, by=actor_of(owner))
+
+    at_once(6, invite)
+    assert invitations.of_account(owner.account).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
 def test_concurrent_acceptances_add_one_member() -> None:
     invitation, _ = make_invitation()
     guests = [make_member().user for _ in range(4)]
