@@ -20,6 +20,7 @@ from jobs.simulator.reports import (
     LARGEST_NUMBER,
     MAX_ERRORS,
     MAX_NAME_CHARACTERS,
+    SMALLEST_NUMBER,
     BrokenReport,
     Player,
     Profileset,
@@ -30,7 +31,6 @@ from jobs.simulator.reports import (
 _MESSAGE_LENGTH = 500
 # Reading millions of messages would take an hour.
 _MAX_MESSAGES = 10_000
-_SMALLEST_NUMBER = 1e-30
 # More actors or profilesets than any plan allows
 MAX_ENTRIES = 100_000
 
@@ -227,7 +227,7 @@ def _number(parent: Mapping[str, Any], key: str) -> float:
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
         raise BrokenReport(f"its {key} is not a finite number in the expected range")
-    return float(value) if abs(value) >= _SMALLEST_NUMBER else 0.0
+    return float(value) if abs(value) >= SMALLEST_NUMBER else 0.0
 
 
 def _count(parent: Mapping[str, Any], key: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.simulator.equipment import clean
 from jobs.simulator.json_stream import DONE, Shape
-from jobs.simulator.reports import LARGEST_NUMBER
+from jobs.simulator.reports import LARGEST_NUMBER, SMALLEST_NUMBER
 
 # Of one list, and of all lists of a report: reading millions of entries would take minutes.
 MAX_READ = 5_000
@@ -52,6 +52,8 @@ def signed(value: object) -> float | None:
         found = float(value)  # type: ignore[arg-type]
     except OverflowError:
         return None
+    if abs(found) < SMALLEST_NUMBER:
+        return 0.0
     return found if abs(found) <= LARGEST_NUMBER else None
 
 

@@ -9,6 +9,8 @@ from jobs.simulator.messages import MAX_KEPT
 
 # Beyond all simulated numbers. Neither a product nor the square of a quotient overflows.
 LARGEST_NUMBER = 1e30
+# Smaller numbers are zero, so that quotients stay finite.
+SMALLEST_NUMBER = 1e-30
 # No simulation has more; larger figures would overflow.
 MAX_FIGHTS = 10**12
 MAX_ERRORS = 20

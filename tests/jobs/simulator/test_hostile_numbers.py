@@ -71,10 +71,28 @@ def entries(summary: Any) -> Iterator[dict[str, Any]]:
             yield from entries(each)
 
 
-@pytest.mark.parametrize("name", ["single", "profilesets"])
+def with_abilities() -> Any:
+    """Return a report whose player has an ability."""
+    document = load("single")
+    document["sim"]["players"][0]["stats"] = [
+        {
+            "name": "fireball",
+            "id": 133,
+            "type": "damage",
+            "compound_amount": 1e6,
+            "num_executes": {"mean": 20.0},
+            "portion_aps": {"mean": 5000.0},
+            "actual_amount": {"mean": 1e6},
+            "direct_results": {"hit": {"count": {"mean": 5.0}, "actual_amount": {"mean": 1e5}}},
+        }
+    ]
+    return document
+
+
+@pytest.mark.parametrize("name", ["single", "profilesets", "abilities"])
 def test_hostile_numbers_never_reach_a_result(name: str) -> None:
     used = 0
-    for description, text in texts(load(name)):
+    for description, text in texts(with_abilities() if name == "abilities" else load(name)):
         report = read(text)
         if report is None:
             continue
