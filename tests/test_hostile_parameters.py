@@ -145,6 +145,7 @@ def lookups(model: type[models.Model]) -> Iterator[str]:
     """Yield the lookups that a filter of the admin can have."""
     for field in model._meta.concrete_fields:
         yield field.name
+        yield from (f"{field.name}__{lookup}" for lookup in ("range", "in", "contains", "has_key"))
         if isinstance(field, models.DateField):
             yield from (f"{field.name}__{part}" for part in MOMENTS)
     for listed in admin.site._registry[model].list_filter:

@@ -6,11 +6,11 @@ from typing import Any
 from django.contrib.admin import AdminSite
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
-from django.db import DataError, transaction
+from django.db import DataError, ProgrammingError, transaction
 from django.http import HttpRequest
 
-# Out-of-range numbers and dates, NUL characters, text for a column of bytes
-UNUSABLE = (DataError, OverflowError, TypeError, ValueError)
+# Numbers and dates out of range, NUL characters, text for a column of bytes, ranges with one end, invalid JSON
+UNUSABLE = (DataError, IndexError, OverflowError, ProgrammingError, TypeError, ValueError)
 
 
 class _CheckedList(ChangeList):
