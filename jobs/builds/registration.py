@@ -36,6 +36,8 @@ from simservice.clocks import database_time
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 30
+# Folders that a build never gets as a whole, in addition to homes
+SECRET_FOLDERS = ("/root", "/home", "/etc", "/tmp", "/var/tmp", "/proc", "/sys", "/dev", "/run", "/var/lib")  # noqa: S108
 PROFILE_SECONDS = 120
 PROFILE_ITERATIONS = 3
 PROGRESS_SECONDS = 5.0
@@ -176,14 +178,17 @@ def version_of(build: Build) -> BuildVersion:
 def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
     """Return the paths that a build can read, in addition to the system's files: itself and those given.
 
-    Raises UnusableBuild if one contains the data of jobs.
+    Raises UnusableBuild if one contains, or belongs to, the data of jobs, or contains secrets of the machine.
     """
-    given = list(readable)
+    given, data = list(readable), settings.DATA_DIR.resolve()
+    secret = [Path.home().resolve(), *map(Path, SECRET_FOLDERS)]
     # With and without resolved links: a program can use either.
     paths = {executable.resolve(), *(path.absolute() for path in given), *(path.resolve() for path in given)}
     for path in paths:
-        if settings.DATA_DIR.resolve().is_relative_to(path):
-            raise UnusableBuild(f"{path} contains DATA_DIR, the files of jobs. Choose a folder without it.")
+        if data.is_relative_to(path) or path.is_relative_to(data):
+            raise UnusableBuild(f"{path} contains files of jobs, in DATA_DIR. Choose a folder without them.")
+        if path.parent == Path("/home") or any(folder.is_relative_to(path) for folder in secret):
+            raise UnusableBuild(f"{path} can contain secrets of this machine. Choose a folder with the build only.")
     return sorted(map(str, paths))
 
 

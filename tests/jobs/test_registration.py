@@ -369,9 +369,17 @@ def test_a_build_can_read_what_was_named_on_purpose(tmp_path: Path) -> None:
 def test_no_build_can_read_the_files_of_jobs(tmp_path: Path, settings: Settings) -> None:
     simc = script(tmp_path / "simc", f"echo '{VERSION}'")
     settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
-    for folder in (settings.DATA_DIR, settings.DATA_DIR.parent, Path("/")):
-        with pytest.raises(CommandError, match="contains DATA_DIR"):
+    for folder in (settings.DATA_DIR, settings.DATA_DIR / "artifacts", settings.DATA_DIR.parent, Path("/")):
+        with pytest.raises(CommandError, match="contains files of jobs"):
             registerbuild(simc, "--readable", str(folder))
+
+
+@pytest.mark.parametrize("folder", ["/root", "/home", "/etc", "/proc", "/dev", "/run", "/var", "~"])
+def test_no_build_can_read_a_folder_with_secrets(tmp_path: Path, folder: str) -> None:
+    simc = script(tmp_path / "simc", f"echo '{VERSION}'")
+    with pytest.raises(CommandError, match="can contain secrets"):
+        registerbuild(simc, "--readable", str(Path(folder).expanduser()))
+    assert not Build.objects.exists()
 
 
 def test_a_build_below_a_closed_folder_can_be_registered(tmp_path: Path) -> None:
