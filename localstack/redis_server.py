@@ -19,6 +19,8 @@ databases 128
 hz 1
 """
 """With `hz 1`, an idle server wakes up once a second for maintenance instead of ten times."""
+# What Redis logs once it listens
+READY = b"Ready to accept connections"
 
 
 def free_port() -> int:
@@ -47,6 +49,14 @@ def start_redis(supervisor: Supervisor, folder: Path, *, log: Path, password: st
         stops_last=True,
     )
     url = f"redis://:{password}@127.0.0.1:{port}/0"
-    with redis.Redis.from_url(url) as client:
-        supervisor.start_server(program, client.ping, not_yet=redis.ConnectionError)
+    before = log.stat().st_size if log.exists() else 0
+
+    def ping() -> None:
+        # Another program may have taken the port, and must not receive the password.
+        if READY not in log.read_bytes()[before:]:
+            raise redis.ConnectionError("Redis does not listen yet")
+        with redis.Redis.from_url(url) as client:
+            client.ping()
+
+    supervisor.start_server(program, ping, not_yet=redis.ConnectionError)
     return url

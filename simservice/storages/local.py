@@ -93,13 +93,17 @@ class LocalStorage(FileSystemStorage):
 def _write(files: Mapping[Path, IO[bytes]]) -> None:
     """Write files to the disk. Raises OSError."""
     with ExitStack() as opened:
-        written = [opened.enter_context(path.open("wb", BUFFER_BYTES)) for path in files]
+        written = [opened.enter_context(_create(path)) for path in files]
         for file, content in zip(written, files.values(), strict=True):
             shutil.copyfileobj(content, file)
             file.flush()
-            os.fchmod(file.fileno(), FILE_MODE)
         for file in written:
             os.fsync(file.fileno())
+
+
+def _create(path: Path) -> IO[bytes]:
+    """Create a file that only the service's user can open."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb", BUFFER_BYTES)
 
 
 def _sync_folder(folder: Path) -> None:

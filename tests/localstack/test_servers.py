@@ -14,7 +14,8 @@ import psycopg
 import pytest
 import redis
 
-from localstack import postgres
+import localstack.supervisor
+from localstack import postgres, redis_server
 from localstack.console import LocalStackError
 from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
@@ -229,6 +230,19 @@ def test_a_restarted_redis_is_empty_at_the_same_address(
         supervisor.watch(3.5)
         assert eventually(lambda: processes_in(folder / "redis"))
         assert client.get("hint") is None
+
+
+def test_another_program_on_its_port_receives_no_password(
+    supervisor: Supervisor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(0)
+        monkeypatch.setattr(redis_server, "free_port", lambda: other.getsockname()[1])
+        monkeypatch.setattr(localstack.supervisor, "START_SECONDS", 1)
+        with pytest.raises(LocalStackError, match="Address already in use"):
+            start_redis(supervisor, folder / "redis", log=folder / "redis.log", password="secret")
+        with pytest.raises(BlockingIOError):
+            other.accept()
 
 
 def test_two_redis_at_once_have_different_ports(supervisor: Supervisor, redis_url: str, folder: Path) -> None:

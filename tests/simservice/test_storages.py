@@ -1,5 +1,6 @@
 """Storage of files on disk and in a bucket."""
 
+import io
 import os
 from pathlib import Path
 
@@ -39,6 +40,21 @@ def test_only_the_owner_can_read_a_file(disk: LocalStorage) -> None:
     disk.save("a/b/c", ContentFile(b"1"))
     modes = [Path(disk.path(name)).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/c")]
     assert modes == [0o700, 0o700, 0o600]
+
+
+def test_nobody_else_can_open_a_file_while_it_is_written(disk: LocalStorage) -> None:
+    class Observed(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            modes.add(Path(f"{disk.path('a')}.part").stat().st_mode & 0o777)
+            return super().read(size)
+
+    modes: set[int] = set()
+    before = os.umask(0)
+    try:
+        disk.save_many({"a": Observed(b"1")})
+    finally:
+        os.umask(before)
+    assert modes == {0o600}
 
 
 def test_empty_folders_are_removed_and_others_stay(disk: LocalStorage, tmp_path: Path) -> None:
