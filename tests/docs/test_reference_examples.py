@@ -89,7 +89,9 @@ def test_examples_run(
         pytest.skip(f"{COMMANDS[language]} is not installed")
     token = "MANIFEST_TOKEN" if operation == "getManifest" else "ARTIFACT_TOKEN"
     given = variables | {"TOKEN": variables[token]}
-    if operation in ("cancelJob", "replaceLinks"):
+    if operation == "replaceLinks":
+        given["JOB"] = stack.submit()
+    if operation == "cancelJob":
         given["JOB"] = stack.submit(LONG)
     output = run(examples[operation][language], language, variables=given, folder=tmp_path)
     assert output.strip()
