@@ -21,6 +21,7 @@ from jobs.queueing import claims, sweep
 from jobs.runs import verdict
 from jobs.shards import statements
 from jobs.simulator.stop_reasons import StopReason
+from simservice.redis.client import redis
 from simservice.statements import Statement
 
 
@@ -61,8 +62,11 @@ def announced_instead_of_claimed() -> None:
         job = Job.objects.filter(status__in=WAITING).order_by("id").first()
         if job is None:
             return None
-        # Time for other workers to do the same.
-        time.sleep(0.1)
+        # Wait until another worker does the same, unless there is none.
+        seen, deadline = f"seen:{job.pk}", time.monotonic() + 5
+        redis().incr(seen)
+        while int(redis().get(seen) or 0) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
         with transaction.atomic():
             Job.objects.filter(pk=job.pk).update(
                 status=Status.STARTING,
