@@ -62,10 +62,11 @@ def announced_instead_of_claimed() -> None:
         job = Job.objects.filter(status__in=WAITING).order_by("id").first()
         if job is None:
             return None
-        # Wait until another worker does the same, unless there is none.
+        # Wait until another worker does the same, and until a better job waits, if that happens.
         seen, deadline = f"seen:{job.pk}", time.monotonic() + 5
+        better = Job.objects.filter(status__in=WAITING, priority__lt=job.priority)
         redis().incr(seen)
-        while int(redis().get(seen) or 0) < 2 and time.monotonic() < deadline:
+        while time.monotonic() < deadline and not (int(redis().get(seen) or 0) > 1 and better.exists()):
             time.sleep(0.02)
         with transaction.atomic():
             Job.objects.filter(pk=job.pk).update(
