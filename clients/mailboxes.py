@@ -4,8 +4,6 @@ Only keyed hashes are stored, which outlive their users. They are recognized as 
 or `SECRET_KEY_FALLBACKS`.
 """
 
-from collections.abc import Iterable
-
 from allauth.account.models import EmailAddress
 from django.contrib.auth.models import User
 
@@ -24,9 +22,9 @@ def mailbox_of(address: str) -> str:
 
 
 def claim(user: User) -> bool:
-    """Record the mailbox of a user who opens an account. Return whether it opened none before. Two requests wait.
+    """Record the mailbox of a user who opens an account. Return whether it opened none before.
 
-    At most four queries.
+    Of two simultaneous calls for one mailbox, the second waits for the first. At most four queries.
     """
     current, *former = _digests(user.email or user.get_username())
     _, is_new = UsedMailbox.objects.get_or_create(digest=current)
@@ -37,13 +35,8 @@ def remember(user: User) -> None:
     """Record every mailbox of a user who is being deleted, if they opened an account."""
     if FirstAccount.objects.filter(user=user).exists():
         verified = EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True)
-        record({user.email, *verified})
-
-
-def record(addresses: Iterable[str]) -> None:
-    """Record the mailboxes of some addresses. One query."""
-    rows = [UsedMailbox(digest=_digests(address)[0]) for address in addresses if address]
-    UsedMailbox.objects.bulk_create(rows, ignore_conflicts=True)
+        rows = [UsedMailbox(digest=_digests(address)[0]) for address in {user.email, *verified} if address]
+        UsedMailbox.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def _digests(address: str) -> list[str]:

@@ -62,18 +62,25 @@ def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> M
 def remove(account: Account, member_id: int, *, by: Actor, revoke_keys: bool) -> Membership | None:
     """Remove a member from an account, and revoke the active keys they created there if `revoke_keys` is set.
 
-    The keys of a viewer are always revoked: nobody's role would limit them any more. Returns None if there is no
-    such member. Raises LastOwner.
+    Returns None if there is no such member. Raises LastOwner.
     """
     member = _lock_member(account, member_id)
     if member is None:
         return None
     _require_another_owner(member)
     Membership.objects.filter(pk=member.pk).delete()
+    finish_removal(member, by=by, revoke_keys=revoke_keys)
+    return member
+
+
+def finish_removal(member: Membership, *, by: Actor, revoke_keys: bool) -> None:
+    """Record that a membership ended, and revoke the active keys of the member if `revoke_keys` is set.
+
+    The keys of a viewer are always revoked: nobody's role would limit them any more.
+    """
     record(Action.MEMBER_LEFT if by.user == member.user else Action.MEMBER_REMOVED, member, by=by)
     if revoke_keys or member.role == Role.VIEWER:
-        keys.revoke_all(keys.active_keys_of(member.user, account), by=by)
-    return member
+        keys.revoke_all(keys.active_keys_of(member.user, member.account), by=by)
 
 
 def record(action: Action, member: Membership, *, by: Actor, **details: str | int) -> None:

@@ -7,8 +7,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from billing.models import Account
-from clients import keys, mailboxes, members
-from clients.audit import Action, Actor
+from clients import mailboxes, members
+from clients.audit import Actor
 from clients.models import Invitation, Membership
 from privacy import exports
 from privacy.errors import ExportPending, OnlyOwner, StaffUser
@@ -40,9 +40,7 @@ def delete(user: User, *, by: Actor) -> None:
         if exports.of_user(user).exists():
             raise ExportPending
         for membership in Membership.objects.filter(user=user).select_related("user", "account"):
-            members.record(Action.MEMBER_LEFT if by.user == user else Action.MEMBER_REMOVED, membership, by=by)
-            if membership.role == members.Role.VIEWER:
-                keys.revoke_all(keys.active_keys_of(user, membership.account), by=by)
+            members.finish_removal(membership, by=by, revoke_keys=False)
         of_user = Q(accepted_by=user) | Q(email__iexact=user.email)
         Invitation.objects.filter(of_user, closed_at__isnull=False).delete()
         sessions = UserSession.objects.filter(user=user)

@@ -15,11 +15,11 @@ django.setup(set_prefix=False)
 
 from simservice import urls  # noqa: E402, F401 - otherwise, the first request loads the views
 from simservice.database import WEB_STATEMENT_SECONDS, limit_statements  # noqa: E402
-from simservice.storages import fail_fast  # noqa: E402
+from simservice.storages import limits  # noqa: E402
 from simservice.web.wsgi_handler import Handler  # noqa: E402 - the framework reads its settings on import
 
 limit_statements(WEB_STATEMENT_SECONDS, watched=True)
-fail_fast()
+limits.fails_fast = True
 application = memory.with_room_for_frames(Handler())
 memory.settle()
 gc.enable()

@@ -76,12 +76,12 @@ class Machine:
 
     def require_working(self) -> None:
         """Raise MachineFault if this machine's disks are full or read-only."""
-        if problem := self._test_disks():
+        if problem := _disk_problem(writes=True):
             raise MachineFault(problem)
 
     def _test(self) -> str:
         """Return what is wrong with the disks or, after failures, with the sandbox."""
-        if problem := self._test_disks():
+        if problem := _disk_problem(writes=self._failures > 0):
             return problem
         try:
             if self._failures >= SUSPICIOUS:
@@ -90,18 +90,20 @@ class Machine:
             return str(error)
         return ""
 
-    def _test_disks(self) -> str:
-        """Return what is wrong with the disks, empty if they have space and are writable."""
-        try:
-            settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
-            folders = [str(settings.DATA_DIR), tempfile.gettempdir()]
-            if min(shutil.disk_usage(folder).free for folder in folders) < MIN_FREE_BYTES:
-                return DISK_FULL
+
+def _disk_problem(*, writes: bool) -> str:
+    """Return what is wrong with the disks, empty if they have space and, if `writes` is set, are writable."""
+    try:
+        settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+        folders = [str(settings.DATA_DIR), tempfile.gettempdir()]
+        if min(shutil.disk_usage(folder).free for folder in folders) < MIN_FREE_BYTES:
+            return DISK_FULL
+        if writes:
             for folder in folders:
                 _require_writable(folder)
-        except OSError as error:
-            return causes.machine_problem(error) or str(error)
-        return ""
+    except OSError as error:
+        return causes.machine_problem(error) or str(error)
+    return ""
 
 
 def _require_writable(folder: str) -> None:

@@ -8,24 +8,17 @@ from typing import IO, Protocol
 
 # The maximum number of objects that one request to a bucket can remove
 MAX_REMOVED_AT_ONCE = 1000
-# How long `web` waits for each response of a bucket, because every download in progress occupies a thread
-WEB_READ_SECONDS = 3
 
 
 class Limits:
     """How this process waits for a bucket."""
 
-    read_seconds = 30
-    # Whether reads fail at once while the bucket does not respond
+    # Whether reads fail soon while the bucket does not respond, as in `web`, where each occupies a thread. Set it
+    # before the first read.
     fails_fast = False
 
 
 limits = Limits()
-
-
-def fail_fast() -> None:
-    """Let reads of this process fail soon if the bucket does not respond. Call before the first read."""
-    limits.read_seconds, limits.fails_fast = WEB_READ_SECONDS, True
 
 
 class ArtifactStorage(Protocol):

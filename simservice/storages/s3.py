@@ -12,9 +12,11 @@ from django.core.files import File
 from storages.backends.s3 import S3Storage
 
 from simservice.outages import Outage
-from simservice.storages import WEB_READ_SECONDS, limits
+from simservice.storages import limits
 
 CONNECT_SECONDS = 5
+# For each response: in workers, and in `web`
+READ_SECONDS, FAST_READ_SECONDS = 30, 3
 # The retry is for connections that the server closed while they were idle.
 MAX_ATTEMPTS = 2
 # Error codes of a GET and of a HEAD. A missing bucket has another code.
@@ -25,7 +27,7 @@ outage = Outage(
     "the bucket",
     consequence="downloads get 503 until it responds",
     recovery="downloads continue",
-    probe_seconds=MAX_ATTEMPTS * WEB_READ_SECONDS,
+    probe_seconds=MAX_ATTEMPTS * FAST_READ_SECONDS,
 )
 
 
@@ -83,7 +85,8 @@ class BucketStorage(S3Storage):
                     Bucket=self.bucket_name, Key=name, **options
                 )
             except (ConnectTimeoutError, ReadTimeoutError) as error:
-                outage.record_failure(error)
+                if limits.fails_fast:
+                    outage.record_failure(error)
                 raise
         outage.record_success()
         return response
@@ -129,10 +132,11 @@ def _client_config(*, by_path: bool) -> Config:
 
     Most services other than Amazon S3 have no host name for each bucket and reject optional checksums.
     """
+    read_seconds = FAST_READ_SECONDS if limits.fails_fast else READ_SECONDS
     return Config(
         s3={"addressing_style": "path" if by_path else "auto"},
-        connect_timeout=min(CONNECT_SECONDS, limits.read_seconds),
-        read_timeout=limits.read_seconds,
+        connect_timeout=min(CONNECT_SECONDS, read_seconds),
+        read_timeout=read_seconds,
         retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

@@ -26,6 +26,7 @@ from jobs.runs import runner
 from jobs.runs.scrubbing import MARK, Scrubber, scrubber_of
 from jobs.simulator.command import PROXY_PORT
 from jobs.simulator.process import Proxy
+from simservice import clocks
 from simservice.ids import first_id_of, next_id
 from simservice.redis.client import outage, redis
 from tests.factories import make_job, make_running_job
@@ -364,6 +365,14 @@ def test_credentials_left_by_a_crash_are_deleted(monkeypatch: pytest.MonkeyPatch
         credentials.store(job_id, PAIR, seconds=60)
     tasks.forget_credentials()
     assert set(credentials.stored_job_ids()) == {running.pk, being_submitted}
+
+
+def test_a_process_with_a_wrong_clock_deletes_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "is_right", lambda: False)
+    credentials.store(next_id(), PAIR, seconds=60)
+    monkeypatch.setattr(sweep, "SUBMITTED_WITHIN", timedelta(0))
+    tasks.forget_credentials()
+    assert len(credentials.stored_job_ids()) == 1
 
 
 def test_credentials_are_never_in_the_database(tmp_path: Path) -> None:

@@ -45,6 +45,13 @@ def test_a_process_with_a_wrong_clock_is_not_ready(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.django_db
+def test_a_worker_that_claims_no_jobs_does_not_count() -> None:
+    worker_heartbeats.report("sim@here", slots=0, problem="a disk of this machine is full")
+    status, parts = ready()
+    assert (status, parts["worker"]) == (503, False)
+
+
+@pytest.mark.django_db
 def test_readiness_lists_the_sandbox_layers_of_all_workers() -> None:
     worker_heartbeats.report("sim@strong", layers=["bubblewrap", "landlock", "seccomp"])
     worker_heartbeats.report("sim@weak", layers=["own_uid", "seccomp"])
