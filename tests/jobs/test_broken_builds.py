@@ -4,6 +4,7 @@ import logging
 import shutil
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from pytest_django import Settings
 from clients.models import ApiKey
 from jobs.builds import registration, registry
 from jobs.execution import attempt, simulation, stages
+from jobs.execution.machine import Machine
 from jobs.execution.multistage import Stage
+from jobs.execution.simulation import RunLost
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run
 from jobs.queueing import claims, sweep
@@ -275,6 +278,18 @@ def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: py
     assert JobEvent.objects.latest("pk").reason.endswith("the sandbox does not start")
     build.refresh_from_db()
     assert (build.withdrawn_at, build.broken_reason) == (None, "")
+
+
+def test_only_a_job_that_ran_ends_the_pause_of_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tested = Machine()
+    monkeypatch.setattr(attempt, "machine", tested)
+    with suppress(RunLost), tested.counts_failures():
+        raise RunLost
+    assert run().error_code == "build_unavailable"
+    assert tested.pause_seconds > 0
+    stand_in(tmp_path, "new")
+    assert run().status == "completed"
+    assert tested.pause_seconds == 0
 
 
 def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

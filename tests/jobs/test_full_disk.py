@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -102,15 +102,15 @@ def test_a_worker_on_a_broken_machine_ends_no_job(minisim: Build, tmp_path: Path
 @contextmanager
 def broken(fault: str, *, disk: Path, program: Path) -> Iterator[None]:
     """Make a disk read-only, or remove the program that builds sandboxes, within the block."""
-    if fault == "sandbox":
-        moved = program.rename(program.with_name("aside"))
+    with ExitStack() as mended:
+        if fault == "sandbox":
+            mended.callback(program.with_name("aside").rename, program)
+            program.rename(program.with_name("aside"))
+        else:
+            subprocess.run(["mount", "--bind", str(disk), str(disk)], check=True)  # noqa: S607 - the system's program
+            mended.callback(subprocess.run, ["umount", "--lazy", str(disk)], check=True)
+            subprocess.run(["mount", "-o", "remount,bind,ro", str(disk)], check=True)  # noqa: S607
         yield
-        moved.rename(program)
-        return
-    for options in (["--bind", str(disk)], ["-o", "remount,bind,ro"]):
-        subprocess.run(["mount", *options, str(disk)], check=True)  # noqa: S607 - the system's program
-    yield
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)  # noqa: S607
 
 
 def test_a_disk_that_fills_during_a_run_ends_no_job(minisim: Build, tmp_path: Path) -> None:

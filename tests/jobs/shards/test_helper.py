@@ -3,6 +3,7 @@
 import errno
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 
 from jobs import cancellation, lifecycle, shutdown
-from jobs.execution import helper
+from jobs.execution import helper, machine
 from jobs.execution.lease import LeaseLost
 from jobs.execution.shard_lease import ShardLease
 from jobs.execution.shard_run import ShardRun
@@ -40,9 +41,9 @@ def _short_leases(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helper, "LOST_PAUSE_SECONDS", 0.0)
 
 
-def stage_on(folder: Path, *, seconds: float = 30, **fields: Any) -> ShardedStage:
-    """Return the stage of a running job whose simulator sleeps for some seconds."""
-    build = make_simulator(folder, f"time.sleep({seconds})")
+def stage_on(folder: Path, *, seconds: float = 30, body: str = "", **fields: Any) -> ShardedStage:
+    """Return the stage of a running job whose simulator runs `body`, or sleeps for some seconds."""
+    build = make_simulator(folder, body or f"time.sleep({seconds})")
     job = make_running_job(parallel_slots=3)
     Job.objects.filter(pk=job.pk).update(build=build, lease_expires_at=Now() + 10 * moves.VOID_KEPT)
     job.refresh_from_db()
@@ -194,6 +195,24 @@ def test_a_machine_with_a_full_disk_does_not_lose_the_job(tmp_path: Path, monkey
         wait_until(lambda: stage.pk in executables.skipped.current())
         time.sleep(0.5)
     assert not Shard.objects.filter(losses__gt=0).exists()
+
+
+def test_a_shard_that_lacks_results_on_a_full_disk_is_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_disk_problem", lambda **_: machine.DISK_FULL)
+    stage = stage_on(tmp_path, body="sys.exit(0)")
+    assert status_after(stage) == ("waiting", 0)
+    assert stage.pk in executables.skipped.current()
+
+
+def test_a_shard_that_ran_ends_the_pause_of_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tested = machine.Machine()
+    monkeypatch.setattr(helper, "machine", tested)
+    with suppress(RunLost), tested.counts_failures():
+        raise RunLost
+    helper.execute(claimed(stage_on(tmp_path, seconds=0)))
+    assert tested.pause_seconds == 0
 
 
 def test_a_helper_that_wakes_up_in_the_next_attempt_starts_nothing(tmp_path: Path) -> None:
