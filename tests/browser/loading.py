@@ -21,23 +21,27 @@ LARGEST_SHIFT = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
-    """`first_paint` in ms, `transferred` in bytes with all scripts and styles, `shift` as layout shift score."""
+    """`first_paint` in ms, `transferred` in bytes with all scripts and styles, `shift` as layout shift score.
+
+    `moved` names the elements that moved.
+    """
 
     first_paint: float
     transferred: int
     shift: float
+    moved: str
 
 
 def figures(visitor: Visitor) -> Loading:
     """Return the figures of the page that the visitor has just opened, from the browser's own records."""
-    first_paint, transferred, shift = visitor.evaluate(FIGURES)
-    return Loading(first_paint=first_paint, transferred=transferred, shift=shift)
+    first_paint, transferred, shift, moved = visitor.evaluate(FIGURES)
+    return Loading(first_paint=first_paint, transferred=transferred, shift=shift, moved=moved)
 
 
 def faults(visitor: Visitor) -> list[str]:
     """Return what is wrong with the loading of the page just opened; the time depends on the machine."""
     loaded = figures(visitor)
-    shifts = [f"content moves while it loads ({loaded.shift:.3f})"] * (loaded.shift > LARGEST_SHIFT)
+    shifts = [f"content moves while it loads ({loaded.shift:.3f}): {loaded.moved}"] * (loaded.shift > LARGEST_SHIFT)
     return shifts + [f"{loaded.transferred} bytes are loaded"] * (loaded.transferred > LARGEST)
 
 
@@ -45,8 +49,12 @@ def faults(visitor: Visitor) -> list[str]:
 FIGURES = """
     new Promise((done) => {
         let shift = 0, tries = 100;
+        const moved = new Set();
         const observer = new PerformanceObserver((list) => {
-            for (const entry of list.getEntries()) shift += entry.value;
+            for (const entry of list.getEntries()) {
+                shift += entry.value;
+                for (const {node} of entry.sources) moved.add(node?.nodeName + '.' + (node?.className ?? ''));
+            }
         });
         observer.observe({type: 'layout-shift', buffered: true});
         const figures = () => {
@@ -59,7 +67,7 @@ FIGURES = """
             const page = performance.getEntriesByType('navigation');
             const files = performance.getEntriesByType('resource');
             const transferred = [...page, ...files].reduce((sum, entry) => sum + entry.transferSize, 0);
-            done([paint ? paint.startTime : performance.now(), transferred, shift]);
+            done([paint ? paint.startTime : performance.now(), transferred, shift, [...moved].join(' ')]);
         };
         requestAnimationFrame(() => setTimeout(figures, 100));
     })
