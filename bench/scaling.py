@@ -16,7 +16,7 @@ from bench import machine, processes, stub
 from bench.local import LocalStack, local_stack
 from bench.percentiles import percentile
 from bench.slot_time import SlotRun, SlotTime, divided
-from bench.statement_log import Message, logged
+from bench.statement_log import Statement, logged
 from bench.table import formatted
 from jobs.simulator import json_stream
 
@@ -44,30 +44,26 @@ RUNS = """
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The overhead of a job: its messages to PostgreSQL, and the CPU seconds of each program.
+    """The overhead of a job: its statements, and the CPU seconds of each program.
 
-    `idle_messages` is the number of messages that an idle stack would have sent in the same time.
+    `idle_statements` is the number of statements that an idle stack would have executed in the same time.
     """
 
-    messages: Sequence[Message]
-    idle_messages: float
+    executed: Sequence[Statement]
+    idle_statements: float
     cpu: dict[str, float]
 
     def claim_ms(self) -> list[float]:
-        """Return the milliseconds of each claim of a shard in PostgreSQL, including the wait for the lock."""
-        return [message.ms for message in self.messages if "claim_shard" in message.names]
+        """Return the milliseconds of each claim of a shard in PostgreSQL, after the wait for the lock."""
+        return [statement.ms for statement in self.executed if statement.name == "claim_shard"]
 
     def by_name(self) -> Counter[str]:
         """Return how often each statement was executed."""
-        return Counter(name for message in self.messages for name in message.names)
-
-    @property
-    def round_trips(self) -> float:
-        return max(0.0, len(self.messages) - self.idle_messages)
+        return Counter(statement.name for statement in self.executed)
 
     @property
     def statements(self) -> float:
-        return max(0.0, sum(message.statements for message in self.messages) - self.idle_messages)
+        return max(0.0, len(self.executed) - self.idle_statements)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +94,6 @@ class Measured:
             "" if aim is None else f"≥ {aim}",
             *(f"{self.time.percent(part):.1f}" for part in PARTS),
             str(self.shards),
-            f"{self.cost.round_trips / self.shards:.1f}",
             f"{self.cost.statements / self.shards:.1f}",
             f"{percentile(claims, 50):.2f}, {percentile(claims, 99):.2f}",
             f"{1000 * sum(self.cost.cpu.values()) / self.shards:.0f}",
@@ -113,7 +108,6 @@ HEADER = (
     "aim",
     *(f"{part} %" for part in PARTS),
     "shards",
-    "round trips/shard",
     "statements/shard",
     "claim p50, p99 ms",
     "CPU ms/shard",
@@ -134,22 +128,22 @@ def measure(slots: int, *, sets: int, staged: bool) -> Measured:
         stack.run_job(profile(WARM_UP_SETS, staged=False))
         idle_rate = _idle_rate(stack)
         cpu, started = processes.cpu_seconds(stack.supervisor), time.monotonic()
-        with logged(stack) as messages:
+        with logged(stack) as executed:
             job_id = stack.run_job(profile(sets, staged=staged), multi_stage=staged)
             seconds = time.monotonic() - started
         cost = Cost(
-            messages=messages,
-            idle_messages=idle_rate * seconds,
+            executed=executed,
+            idle_statements=idle_rate * seconds,
             cpu=processes.spent(cpu, processes.cpu_seconds(stack.supervisor)),
         )
         return _measured(stack, job_id, cost, slots=slots, staged=staged)
 
 
 def _idle_rate(stack: LocalStack) -> float:
-    """Return how many messages an idle stack sends to PostgreSQL per second."""
-    with logged(stack) as messages:
+    """Return how many statements an idle stack executes per second."""
+    with logged(stack) as executed:
         time.sleep(IDLE_SECONDS)
-    return len(messages) / IDLE_SECONDS
+    return len(executed) / IDLE_SECONDS
 
 
 def _measured(stack: LocalStack, job_id: int, cost: Cost, *, slots: int, staged: bool) -> Measured:

@@ -1,4 +1,4 @@
-"""Statements in PostgreSQL's log: how many there were, in how many round trips, and how long each took."""
+"""Statements in PostgreSQL's log: how many there were, and how long each took."""
 
 import re
 import time
@@ -8,44 +8,41 @@ from dataclasses import dataclass
 
 from bench.local import ACTIVE, LocalStack
 
-MESSAGE = re.compile(r"LOG:  duration: (?P<ms>[0-9.]+) ms  (?:statement|execute [^:]*): (?P<text>.*)")
-EXECUTED = re.compile(r"(?:^|; )EXECUTE (\w+)")
+EXECUTED = re.compile(r"LOG:  duration: (?P<ms>[0-9.]+) ms  (?:statement|execute [^:]*): (?P<text>.*)")
+NAME = re.compile(r"/\* (\w+) \*/")
 TABLE = re.compile(r"\b((?:jobs|billing|webhooks|clients)_\w+)")
 SETTLE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Message:
-    """One round trip: its milliseconds in PostgreSQL, and the names of its statements.
+class Statement:
+    """An executed statement: its milliseconds in PostgreSQL, and its name.
 
-    The name of a statement that is not prepared is its first word and table.
+    The name of a statement outside the `.sql` files is its first word and table.
     """
 
     ms: float
-    names: tuple[str, ...]
-
-    @property
-    def statements(self) -> int:
-        return len(self.names)
+    name: str
 
 
-def messages(lines: Iterable[str]) -> list[Message]:
-    """Return the round trips in a log, except the benchmark's own polls. Ignore other lines."""
-    found = filter(None, map(MESSAGE.search, lines))
-    return [Message(float(each["ms"]), _names_in(each["text"])) for each in found if each["text"] != ACTIVE]
+def statements(lines: Iterable[str]) -> list[Statement]:
+    """Return the statements in a log, except the benchmark's own polls. Ignore other lines."""
+    found = filter(None, map(EXECUTED.search, lines))
+    return [Statement(float(each["ms"]), _name_of(each["text"])) for each in found if each["text"] != ACTIVE]
 
 
-def _names_in(text: str) -> tuple[str, ...]:
-    """Return the names of the statements of one message."""
+def _name_of(text: str) -> str:
+    """Return the name of a statement."""
+    if name := NAME.match(text):
+        return name[1]
     table = TABLE.search(text)
-    unprepared = " ".join([*text.split()[:1], *(table.groups() if table else ())]) or "other"
-    return tuple(EXECUTED.findall(text)) or (unprepared,)
+    return " ".join([*text.split()[:1], *(table.groups() if table else ())]) or "other"
 
 
 @contextmanager
-def logged(stack: LocalStack) -> Iterator[list[Message]]:
+def logged(stack: LocalStack) -> Iterator[list[Statement]]:
     """Log all statements during the block. The yielded list is filled when the block ends."""
-    log, collected = stack.folder / "logs" / "postgres.log", list[Message]()
+    log, collected = stack.folder / "logs" / "postgres.log", list[Statement]()
     _set(stack, "ALTER SYSTEM SET log_min_duration_statement = 0")
     start = log.stat().st_size
     try:
@@ -54,7 +51,7 @@ def logged(stack: LocalStack) -> Iterator[list[Message]]:
         _set(stack, "ALTER SYSTEM RESET log_min_duration_statement")
     with log.open("rb") as stream:
         stream.seek(start)
-        collected += messages(line.decode(errors="replace") for line in stream)
+        collected += statements(line.decode(errors="replace") for line in stream)
 
 
 def _set(stack: LocalStack, statement: str) -> None:

@@ -13,7 +13,6 @@ from django.db import transaction
 from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Now
 
-from billing import extension, holds, settlement
 from billing.clock import month_of
 from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import (
@@ -31,8 +30,9 @@ from billing.portions import Portion, available_portions, spendable, take
 from billing.verification import verify as verify
 from simservice.clocks import database_time
 from simservice.ids import next_id
-from simservice.statements import run
+from simservice.statements import load, run
 
+SQL = load(__file__)
 MAX_REASON_CHARACTERS = 200
 # Expired grants whose remaining credits are not booked as expired yet.
 EXPIRED = Q(remaining__gt=0, expires_at__lte=Now())
@@ -167,7 +167,7 @@ def hold(account: Account, amount: int, *, job_id: int, least: int | None = None
     require_amount(amount)
     required = amount if least is None else least
     request = {"account_id": account.pk, "job_id": job_id, "wanted": amount, "required": required}
-    ((available_now, is_held),) = run(holds.LOCK, holds.HOLD, values=request)
+    ((available_now, is_held),) = run(SQL["lock_balance"], SQL["hold_credits"], values=request)
     if not is_held:
         raise InsufficientCredits(required_credits=required, available_credits=available_now)
 
@@ -178,7 +178,7 @@ def extend(job_id: int, amount: int) -> None:
     Raises InsufficientCredits, HoldError or InvalidCreditChange.
     """
     require_amount(amount)
-    rows = run(settlement.LOCK, extension.EXTEND, values={"job_id": job_id, "amount": amount})
+    rows = run(SQL["lock_payer"], SQL["extend_hold"], values={"job_id": job_id, "amount": amount})
     if not rows:
         raise hold_error(job_id)
     if rows[0][0] < amount:
@@ -191,7 +191,7 @@ def settle(job_id: int, *, spent: int) -> None:
     Unused credits of a grant that has expired in the meantime are lost. Raises HoldError if the job has no open
     hold or the hold is smaller than `spent`.
     """
-    if not run(settlement.LOCK, settlement.SETTLE, values={"job_id": job_id, "spent": spent}):
+    if not run(SQL["lock_payer"], SQL["settle_hold"], values={"job_id": job_id, "spent": spent}):
         raise hold_error(job_id, spent=spent)
 
 

@@ -20,7 +20,7 @@ from clients.audit import Action, Actor
 from clients.errors import NotAMember, TooManyKeys
 from clients.models import ApiKey, Client, Membership
 from simservice.rows import RowReader
-from simservice.statements import Statement, read_first
+from simservice.statements import load, read_first
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"
@@ -30,26 +30,8 @@ FORMAT = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARAC
 MAX_ACTIVE = 200
 USE_RECORDED_EVERY = timedelta(minutes=1)
 
-# A key can never do more than its creator's current role allows.
-_IS_READ_ONLY = """EXISTS (
-    SELECT FROM clients_membership AS maker
-    JOIN clients_client AS owner ON owner.account_id = maker.account_id
-    WHERE owner.id = clients_apikey.client_id AND maker.user_id = clients_apikey.created_by_id
-        AND maker.role = 'viewer'
-)"""
 KEY, CLIENT, ACCOUNT, PLAN = RowReader(ApiKey), RowReader(Client), RowReader(Account), RowReader(Plan)
-# Every request with a key runs this query.
-FIND_KEY = Statement(
-    "find_key",
-    f"""
-    SELECT {KEY.columns}, {CLIENT.columns}, {ACCOUNT.columns}, {PLAN.columns}, {_IS_READ_ONLY}
-    FROM clients_apikey
-    JOIN clients_client ON clients_client.id = clients_apikey.client_id
-    JOIN billing_account ON billing_account.id = clients_client.account_id
-    JOIN billing_plan ON billing_plan.id = billing_account.plan_id
-    WHERE clients_apikey.sha256 = %(sha256)s
-    """,  # noqa: S608 - names of columns
-)
+SQL = load(__file__, key=KEY.columns, client=CLIENT.columns, account=ACCOUNT.columns, plan=PLAN.columns)
 
 
 def checksum(text: str) -> str:
@@ -158,7 +140,7 @@ def is_active() -> Q:
 
 def with_access(chosen: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
     """Add to keys whether they are read-only, because the person who created them is a viewer now."""
-    is_read_only = RawSQL(_IS_READ_ONLY, [], output_field=BooleanField())  # noqa: S611 - a constant
+    is_read_only = RawSQL(SQL["is_read_only"], [], output_field=BooleanField())  # noqa: S611 - a constant
     return chosen.annotate(is_read_only=is_read_only)  # type: ignore[no-redef]  # the attribute is for `find_key`
 
 
@@ -175,7 +157,7 @@ def _record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) ->
 
 def find_key(secret: str) -> ApiKey | None:
     """Return the key with its client, account and plan, or None. One query."""
-    rows = read_first(FIND_KEY, values={"sha256": digest_of(secret)})
+    rows = read_first(SQL["find_key"], values={"sha256": digest_of(secret)})
     if not rows:
         return None
     row = rows[0]

@@ -2,7 +2,7 @@
 
 Each move is one UPDATE that names the expected status and attempt, and writes a JobEvent in the same transaction.
 If two processes move a job at once, the second updates no row and gets `MoveResult.TAKEN`. Frequent moves have
-statements of their own (`jobs/move_statements.py`).
+statements of their own (`jobs/lifecycle.sql`).
 """
 
 import json
@@ -17,14 +17,31 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 
-from billing import ledger, settlement
-from jobs import counters, credentials, move_statements, webhook_events
+from billing import ledger
+from jobs import counters, credentials, details, storage, usage, webhook_events
 from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Renewal, ReturnCause, Status
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.simulator.stop_reasons import StopReason
-from simservice.statements import run
+from simservice.rows import RowReader
+from simservice.statements import load, run
 from webhooks import events
+
+# This many losses of one shard lose the job's attempt.
+MAX_LOSSES = 3
+CLAIMED_JOB = RowReader(Job)
+ARTIFACT_FIELDS = Artifact._meta.concrete_fields  # noqa: SLF001 - documented by Django
+SQL = load(
+    __file__,
+    ledger.SQL,
+    storage.SQL,
+    usage.SQL,
+    events.SQL,
+    max_losses=str(MAX_LOSSES),
+    claimed_columns=CLAIMED_JOB.columns,
+    artifact_columns=", ".join(str(field.column) for field in ARTIFACT_FIELDS),
+    artifact_values=", ".join(f"artifact.{field.column}" for field in ARTIFACT_FIELDS),
+)
 
 ENDS = frozenset(TERMINAL)
 TRANSITIONS: dict[str, frozenset[Status]] = {
@@ -133,7 +150,7 @@ def mark_queued(job: Job) -> MoveResult:
     Raises IllegalTransition.
     """
     _require_transition(job, Status.QUEUED)
-    if not run(move_statements.MARK_QUEUED, values={"job_id": job.pk, "attempt": job.attempt}):
+    if not run(SQL["mark_queued"], values={"job_id": job.pk, "attempt": job.attempt}):
         return MoveResult.TAKEN
     job.status = Status.QUEUED
     return MoveResult.DONE
@@ -156,8 +173,8 @@ def claim(
         "reason": f"claimed by {worker}"[:500],
         "lease_seconds": settings.LEASE_SECONDS,
     }
-    rows = run(move_statements.CLAIM, values=parameters)
-    return move_statements.CLAIMED_JOB.instance(rows[0]) if rows else None
+    rows = run(SQL["claim_job"], values=parameters)
+    return CLAIMED_JOB.instance(rows[0]) if rows else None
 
 
 def lease_end() -> Any:
@@ -168,7 +185,7 @@ def lease_end() -> Any:
 def renew_lease(job: Job) -> Renewal:
     """Renew the lease of the job, and return whether its cancellation was requested. One statement."""
     parameters = {"job_id": job.pk, "attempt": job.attempt, "lease_seconds": settings.LEASE_SECONDS}
-    rows = run(move_statements.RENEW, values=parameters)
+    rows = run(SQL["renew_lease"], values=parameters)
     if not rows:
         return Renewal.LOST
     return Renewal.CANCEL_REQUESTED if rows[0][0] else Renewal.DONE
@@ -207,7 +224,7 @@ def start_run(job: Job, *, build: Build, stage: int = 1, try_number: int = 1) ->
 
     Return None if another attempt has the job or it has ended.
     """
-    statement = move_statements.START if stage == 1 else move_statements.START_STAGE
+    statement = SQL["start_job"] if stage == 1 else SQL["start_stage"]
     if stage == 1:
         _require_transition(job, Status.RUNNING)
     parameters = {
@@ -302,7 +319,7 @@ def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResul
     parameters = _end_parameters(job, outcome) | {
         "artifacts": json.dumps([_row_of(each) for each in artifacts], default=str)
     }
-    rows = run(move_statements.LOCK, settlement.LOCK, move_statements.END, values=parameters)
+    rows = run(SQL["lock_job"], ledger.SQL["lock_payer"], SQL["end_job"], values=parameters)
     if not rows:
         if Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt).exists():
             raise ledger.hold_error(job.pk, spent=outcome.credits_consumed)
@@ -318,7 +335,7 @@ def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResul
 
 
 def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
-    """Return the parameters of `move_statements.END` without the artifacts."""
+    """Return the parameters of `end_job` without the artifacts."""
     reason = outcome.reason and outcome.reason[:500]
     payload = webhook_events.end_payload(job, status=outcome.status, reason=reason, error_code=outcome.error_code)
     return events.parameters(payload) | {
@@ -338,13 +355,14 @@ def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
         "character": _character_in(outcome.summary) or job.character,
         "missing_artifacts": json.dumps(list(outcome.missing_artifacts)),
         "details": outcome.details,
+        "details_version": details.VERSION,
         "percent": outcome.percent,
     }
 
 
 def _row_of(artifact: Artifact) -> dict[str, Any]:
     """Return the columns of an artifact for its insertion."""
-    return {str(field.column): field.value_from_object(artifact) for field in move_statements.ARTIFACT_FIELDS}
+    return {str(field.column): field.value_from_object(artifact) for field in ARTIFACT_FIELDS}
 
 
 def _character_in(summary: Mapping[str, Any] | None) -> str:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from billing.models import Account
-from jobs import retention
+from jobs import queries, retention
 from jobs.enums import Status
 from jobs.models import Job
-from jobs.queries import ACTIVE_JOBS, TITLED
+from jobs.queries import TITLED
 from simservice.ids import first_id_of
 from simservice.rows import RowReader
 
@@ -194,7 +194,7 @@ def _search(filters: Filters) -> str:
 def _read(statement: str, values: Mapping[str, Any]) -> tuple[list[Any], int]:
     """Return the rows of a statement and the number of unfinished jobs. One round trip."""
     with connection.cursor() as cursor:
-        cursor.execute(f"{statement}; {ACTIVE_JOBS}", values)
+        cursor.execute(f"{statement}; {queries.SQL['count_active_jobs']}", values)
         rows = cursor.fetchall()
         cursor.nextset()
         ((active,),) = cursor.fetchall()

@@ -11,55 +11,48 @@ from django.db.models.functions import Now
 
 from billing.models import Account
 from jobs import retention
-from jobs.enums import ACTIVE
 from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
 from simservice.rows import RowReader
-from simservice.statements import Statement, run
+from simservice.statements import load, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
 RECENT_JOBS = 100
 # Jobs that ended with an error in the past hour. The index `job_with_error` supports this condition.
 RECENT_ERROR = Q(completed_at__gte=Now() - timedelta(hours=1), error_code__isnull=False)
 
-# The number of an account's unfinished jobs, from a partial index
-ACTIVE_JOBS = f"""
-    SELECT count(*) FROM jobs_job
-    WHERE account_id = %(account_id)s AND status IN ({", ".join(f"'{each}'" for each in ACTIVE)})
-"""  # noqa: S608 - constants
-# A job of an account, with and without its summary, and its build. A build can list thousands of files.
 _SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
+# A build can list thousands of files.
 _BUILD = RowReader(Build, without=["profiles", "includable"])
-_FIND = """
-    SELECT {job.columns}, {build.columns}, {more}
-    FROM jobs_job LEFT JOIN jobs_build ON jobs_build.id = jobs_job.build_id
-    WHERE jobs_job.id = %(id)s AND jobs_job.account_id = %(account_id)s
-"""
-FIND_JOB = Statement("find_job", _FIND.format(job=_PLAIN, build=_BUILD, more="NULL"))
-# These end with the number of the account's unfinished jobs.
-READ_JOB = Statement("read_job", _FIND.format(job=_PLAIN, build=_BUILD, more=f"({ACTIVE_JOBS})"))
-READ_JOB_WITH_SUMMARY = Statement(
-    "read_job_with_summary", _FIND.format(job=_SUMMARIZED, build=_BUILD, more=f"({ACTIVE_JOBS})")
-)
-# The account's latest jobs with the fields of their titles, read like those of `jobs/listing.py`.
 _TITLED = RowReader(Job, only=["id", *TITLED, "retention_days", "cleared_at"])
-LATEST_JOBS = f"""
-    SELECT {_TITLED.columns} FROM jobs_job
-    WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s ORDER BY account_id, id DESC LIMIT %(limit)s
-"""  # noqa: S608 - columns of the model
-COUNT_ACTIVE = Statement("count_active_jobs", ACTIVE_JOBS)
+# The fields that a status shows or is derived from.
+_POLLED = RowReader(
+    Job,
+    only=(
+        "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
+        "started_at updated_at"
+    ).split(),
+)
+SQL = load(
+    __file__,
+    summarized=_SUMMARIZED.columns,
+    plain=_PLAIN.columns,
+    build=_BUILD.columns,
+    titled=_TITLED.columns,
+    polled=_POLLED.columns,
+)
 
 
 def active_jobs(account: Account) -> int:
     """Return the number of the account's unfinished jobs. One query on a partial index."""
-    ((count,),) = run(COUNT_ACTIVE, values={"account_id": account.pk})
+    ((count,),) = run(SQL["count_active_jobs"], values={"account_id": account.pk})
     return int(count)
 
 
 def find_job(account: Account, job_id: str) -> Job:
     """Return a job of the account with its build. Raises NotFound like `read_job`. One query."""
-    return _find(account, job_id, statement=FIND_JOB, reader=_PLAIN)[0]
+    return _find(account, job_id, statement=SQL["find_job"], reader=_PLAIN)[0]
 
 
 def read_job(account: Account, job_id: str, *, with_summary: bool = False) -> tuple[Job, int]:
@@ -67,11 +60,11 @@ def read_job(account: Account, job_id: str, *, with_summary: bool = False) -> tu
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
-    reader, statement = (_SUMMARIZED, READ_JOB_WITH_SUMMARY) if with_summary else (_PLAIN, READ_JOB)
-    return _find(account, job_id, statement=statement, reader=reader)
+    reader, name = (_SUMMARIZED, "read_job_with_summary") if with_summary else (_PLAIN, "read_job")
+    return _find(account, job_id, statement=SQL[name], reader=reader)
 
 
-def _find(account: Account, job_id: str, *, statement: Statement, reader: RowReader[Job]) -> tuple[Job, Any]:
+def _find(account: Account, job_id: str, *, statement: str, reader: RowReader[Job]) -> tuple[Job, Any]:
     """Return a job with its build, and the last value of its row. Raises NotFound."""
     rows = run(statement, values={"id": _number(job_id), "account_id": account.pk})
     if not rows:
@@ -83,30 +76,12 @@ def _find(account: Account, job_id: str, *, statement: Statement, reader: RowRea
     return job, row[-1]
 
 
-# The fields that a status shows or is derived from.
-_POLLED = RowReader(
-    Job,
-    only=(
-        "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
-        "started_at updated_at"
-    ).split(),
-)
-# A job of an account, and the number of the account's unfinished jobs.
-POLL_JOB = Statement(
-    "poll_job",
-    f"""
-    SELECT {_POLLED.columns}, ({ACTIVE_JOBS})
-    FROM jobs_job WHERE id = %(id)s AND account_id = %(account_id)s
-    """,  # noqa: S608 - columns of the model and constants
-)
-
-
 def poll_job(account: Account, job_id: str) -> tuple[Job, int]:
     """Return the fields of an account's job that its status shows, and the number of unfinished jobs. One query.
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
-    rows = run(POLL_JOB, values={"id": _number(job_id), "account_id": account.pk})
+    rows = run(SQL["poll_job"], values={"id": _number(job_id), "account_id": account.pk})
     if not rows:
         raise NotFound
     return _POLLED.instance(rows[0]), rows[0][-1]
@@ -127,7 +102,7 @@ def recent_profiles(account: Account, *, count: int) -> list[Job]:
     """
     bounds = {"first": first_id_of(retention.window_start(account)), "limit": RECENT_JOBS}
     with connection.cursor() as cursor:
-        cursor.execute(LATEST_JOBS, {"account_id": account.pk, **bounds})
+        cursor.execute(SQL["latest_jobs"], {"account_id": account.pk, **bounds})
         jobs = [job for job in map(_TITLED.instance, cursor.fetchall()) if retention.is_kept(job)]
     newest = {job.title: job for job in reversed(jobs)}
     return sorted(newest.values(), key=lambda job: -job.pk)[:count]

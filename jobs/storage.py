@@ -13,46 +13,9 @@ from django.db.models.functions import Greatest
 
 from billing.models import Account
 from jobs.models import StoredBytes
+from simservice.statements import load
 
-# The bytes of an account
-STORED_BYTES = "coalesce((SELECT bytes FROM jobs_storedbytes WHERE account_id = %(account_id)s), 0)"
-# Part of a WITH clause: count the artifacts in the part `stored` for the account of the job in the part `ended`.
-ADD = """
-    INSERT INTO jobs_storedbytes (account_id, bytes)
-    SELECT account_id, sum(stored.bytes)::bigint FROM ended, stored GROUP BY account_id
-    ON CONFLICT (account_id) DO UPDATE SET bytes = jobs_storedbytes.bytes + excluded.bytes
-"""
-LOCK = """
-    SELECT FROM jobs_storedbytes
-    WHERE account_id IN (SELECT account_id FROM jobs_job WHERE id = ANY (%(jobs)s))
-    ORDER BY account_id FOR NO KEY UPDATE
-"""
-# A count that is too low stays at zero, so that retention goes on; `mend` corrects it.
-SUBTRACT = """
-    UPDATE jobs_storedbytes AS counted SET bytes = greatest(0, counted.bytes - removed.bytes)
-    FROM (
-        SELECT account_id, sum(artifact.bytes)::bigint AS bytes
-        FROM jobs_job AS job JOIN jobs_artifact AS artifact ON artifact.job_id = job.id
-        WHERE job.id = ANY (%(jobs)s) GROUP BY account_id
-    ) AS removed
-    WHERE removed.account_id = counted.account_id
-"""
-_PRESENT = """
-    SELECT account_id, sum(artifact.bytes)::bigint AS bytes
-    FROM jobs_job AS job JOIN jobs_artifact AS artifact ON artifact.job_id = job.id
-    WHERE job.cleared_at IS NULL {more} GROUP BY account_id
-"""
-DISCREPANCIES = f"""
-    SELECT account_id, coalesce(counted.bytes, 0), coalesce(present.bytes, 0)
-    FROM jobs_storedbytes AS counted FULL JOIN ({_PRESENT.format(more="")}) AS present USING (account_id)
-    WHERE coalesce(counted.bytes, 0) <> coalesce(present.bytes, 0) ORDER BY account_id
-"""  # noqa: S608 - constants
-MEND = f"""
-    UPDATE jobs_storedbytes AS counted SET bytes = coalesce(
-        (SELECT bytes FROM ({_PRESENT.format(more="AND job.account_id = %(account_id)s")}) AS present), 0
-    )
-    WHERE account_id = %(account_id)s RETURNING bytes
-"""  # noqa: S608 - constants
+SQL = load(__file__)
 
 
 @dataclass(frozen=True)
@@ -75,8 +38,8 @@ def stored_bytes(account: Account) -> int:
 def subtract(job_ids: Collection[int]) -> None:
     """Subtract the artifacts of jobs that are being cleared, in the transaction that clears them. Two queries."""
     with connection.cursor() as cursor:
-        cursor.execute(LOCK, {"jobs": list(job_ids)})
-        cursor.execute(SUBTRACT, {"jobs": list(job_ids)})
+        cursor.execute(SQL["lock_stored_bytes"], {"jobs": list(job_ids)})
+        cursor.execute(SQL["subtract_stored_bytes"], {"jobs": list(job_ids)})
 
 
 def subtract_bytes(account_id: int, removed: int) -> None:
@@ -87,7 +50,7 @@ def subtract_bytes(account_id: int, removed: int) -> None:
 def verify() -> Iterator[Discrepancy]:
     """Yield the accounts whose count is wrong. One query that reads all artifacts."""
     with connection.cursor() as cursor:
-        cursor.execute(DISCREPANCIES)
+        cursor.execute(SQL["stored_bytes_discrepancies"])
         rows = cursor.fetchall()
     for row in rows:
         yield Discrepancy(*row)
@@ -102,6 +65,6 @@ def mend(account_id: int) -> int:
     StoredBytes.objects.get_or_create(account_id=account_id)
     StoredBytes.objects.select_for_update(no_key=True).get(pk=account_id)
     with connection.cursor() as cursor:
-        cursor.execute(MEND, {"account_id": account_id})
+        cursor.execute(SQL["mend_stored_bytes"], {"account_id": account_id})
         ((present,),) = cursor.fetchall()
     return int(present)

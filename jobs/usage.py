@@ -11,21 +11,9 @@ from django.utils import timezone
 from billing.models import Account
 from jobs.enums import ACTIVE, Status
 from jobs.models import DailyUsage, Job
+from simservice.statements import load
 
-# Part of a WITH clause: add the jobs in the part `ended`, which has the columns of jobs, to the usage of their day
-# (UTC).
-COUNT = """
-    INSERT INTO jobs_dailyusage (account_id, client_id, build_id, day, jobs, runs, sim_ms, credits)
-    SELECT account_id, client_id, build_id, (completed_at AT TIME ZONE 'UTC')::date, 1,
-        (sim_duration_ms IS NOT NULL)::int, coalesce(sim_duration_ms, 0), credits_consumed
-    FROM ended
-    ON CONFLICT (account_id, day, client_id, build_id) DO UPDATE SET
-        jobs = jobs_dailyusage.jobs + 1,
-        runs = jobs_dailyusage.runs + excluded.runs,
-        sim_ms = jobs_dailyusage.sim_ms + excluded.sim_ms,
-        credits = jobs_dailyusage.credits + excluded.credits
-"""
-
+SQL = load(__file__)
 # The fields that identify a group, and those that its label needs
 GROUPS = {
     "day": ("day",),

@@ -50,13 +50,9 @@ def statement_timeout(milliseconds: int) -> Iterator[None]:
 
 
 def is_pooled(wrapper: Any) -> bool:
-    """Return whether a pooler is between an open connection and PostgreSQL. Needs one round trip.
-
-    A pooler invents the process id that it reports for cancelling statements.
-    """
+    """Return whether a pooler is between an open connection and PostgreSQL."""
     with wrapper.wrap_database_errors:
-        ((process,),) = wrapper.connection.execute("SELECT pg_backend_pid()").fetchall()
-    return bool(process != wrapper.connection.info.backend_pid)
+        return bool(wrapper.connection.is_pooled)
 
 
 def limit_statements(seconds: int, *, watched: bool = False) -> None:

@@ -195,7 +195,8 @@ TEMPLATES = [
 ]
 
 # The timeouts release the locks of a process that hangs in a transaction. The check stops statements whose process
-# has died or closed its connection, which would otherwise keep their locks until they end.
+# has died or closed its connection, which would otherwise keep their locks until they end. The keepalives end the
+# connection within half a minute if the machine or network of the process is gone.
 DATABASES: dict[str, dict[str, Any]] = {"default": env.database("DATABASE_URL")}
 DATABASES["default"]["ENGINE"] = "simservice.postgresql"
 DATABASES["default"].setdefault("OPTIONS", {}).update(
@@ -208,6 +209,7 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
     connect_timeout=5,
     # PostgreSQL plans each prepared statement of simservice/statements.py only once per connection.
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c client_connection_check_interval=1s"
+    " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
     " -c plan_cache_mode=force_generic_plan",
 )
 DATABASES["default"].update(CONN_MAX_AGE=600, CONN_HEALTH_CHECKS=True)

@@ -1,70 +1,60 @@
-"""Statements of the busiest requests: several in one round trip, and prepared once for each connection.
+"""SQL in files, executed as prepared statements: several in one round trip.
 
-Behind a pooler such as PgBouncer, they are not prepared.
+Behind a pooler such as PgBouncer, they are not prepared, because each transaction can run on another connection.
 
 They bypass the ORM, so tests compare each statement with a reference implementation that uses the ORM.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, NotSupportedError, connection, transaction
-from psycopg import Connection
 from psycopg.errors import InvalidSqlStatementName
 
-from simservice.database import DATABASE_UNAVAILABLE, is_pooled
+from simservice.database import DATABASE_UNAVAILABLE
 
 Row = tuple[Any, ...]
-PLACEHOLDER = re.compile(r"%\((\w+)\)s")
-# The names of the statements that each connection has prepared; None if it leads to a pooler, where every
-# transaction can run on another connection to PostgreSQL.
-_prepared: WeakKeyDictionary["Connection[Any]", set[str] | None] = WeakKeyDictionary()
+# A comment that names a statement, or a part of statements, and the comments that describe it
+HEADING = re.compile(r"^-- (name|part): (\w+)\n(?:--.*\n)*", re.MULTILINE)
 
 
-class Statement:
-    """SQL with named placeholders. The name is that of the prepared statement."""
+def load(module_file: str, *others: Mapping[str, str], **parts: str) -> dict[str, str]:
+    """Return the statements and parts of the `.sql` file beside a module, by name.
 
-    def __init__(self, name: str, sql: str) -> None:
-        self.name = name
-        self.sql = sql
-        names = list(dict.fromkeys(PLACEHOLDER.findall(sql)))
-        numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
-        self.prepare = f"PREPARE {name} AS {numbered}"
-        values = ", ".join(f"%({each})s" for each in names)
-        self.execute = f"EXECUTE {name} ({values})" if names else f"EXECUTE {name}"
+    `{name}` in them includes a part or a statement: an earlier one of the file, one of the `others`, or one of
+    `parts`. A comment with its name precedes each statement, for the logs of PostgreSQL.
+    """
+    found = {name: text for other in [*others, parts] for name, text in other.items()}
+    _, *blocks = HEADING.split(Path(module_file).with_suffix(".sql").read_text(encoding="utf-8"))
+    own = {}
+    for kind, name, body in zip(blocks[::3], blocks[1::3], blocks[2::3], strict=True):
+        text = body.strip().format_map(found)
+        own[name] = found[name] = f"/* {name} */ {text}" if kind == "name" else text
+    return own
 
 
-def run(*statements: Statement, values: Mapping[str, Any]) -> list[Row]:
+def run(*statements: str, values: Mapping[str, Any]) -> list[Row]:
     """Execute statements in one round trip; return the rows of the last one. Raises the errors of `django.db`.
 
     Outside a transaction, the statements form a transaction of their own: all take effect or none. Each statement
     sees everything that was committed before it started. If an earlier statement waited for a lock, the later ones
-    therefore see the changes committed during the wait. A single statement that waits for a lock does not: it reads
-    other rows as they were before the wait.
-
-    The statements are sent as one message, so a process that stops never holds a lock between two of them. In all
-    of them, `statement_timestamp()` is the time at which PostgreSQL received the message, before any wait for a
-    lock. A job's stored times are in order, with one exception: a claim can appear slightly earlier than an
-    announcement at the same moment. Sort events by id. Rules that must hold after a wait, such as the expiry of a
-    grant, use `clock_timestamp()`.
+    therefore see the changes committed during the wait, and their `statement_timestamp()` is after it. A single
+    statement that waits for a lock does not: it reads other rows as they were before the wait, and its
+    `statement_timestamp()` is before it.
     """
     try:
         return _run(statements, values)
     except DatabaseError as error:
-        # Nothing took effect.
-        if not _is_unusable(error):
-            raise
-        if connection.in_atomic_block:
-            # The next `close_old_connections` closes the connection.
-            connection.close_at = 0
+        # Nothing took effect. After the rollback of a transaction, psycopg prepares all statements again.
+        if connection.in_atomic_block or not _is_unusable(error):
             raise
         connection.close()
         return _run(statements, values)
 
 
-def read_first(statement: Statement, *, values: Mapping[str, Any]) -> list[Row]:
+def read_first(statement: str, *, values: Mapping[str, Any]) -> list[Row]:
     """Execute a request's first statement, which must only read. Raises the errors of `django.db`.
 
     It replaces the query by which Django checks a connection before each request: if the connection has ended, the
@@ -90,29 +80,12 @@ def _is_unusable(error: DatabaseError) -> bool:
     return isinstance(error, NotSupportedError) or isinstance(error.__cause__, InvalidSqlStatementName)
 
 
-def _run(statements: Sequence[Statement], values: Mapping[str, Any]) -> list[Row]:
-    with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
-        is_prepared = _prepare(cursor, statements)
-        texts = [statement.execute if is_prepared else statement.sql for statement in statements]
-        cursor.execute("; ".join(texts), values)
-        for _ in statements[1:]:
-            cursor.nextset()
-        rows: list[Row] = cursor.fetchall()
+def _run(statements: tuple[str, ...], values: Mapping[str, Any]) -> list[Row]:
+    wrapper: Any = connection
+    with transaction.mark_for_rollback_on_error(), wrapper.prepared(pipelined=len(statements) > 1) as cursor:
+        for statement in statements:
+            cursor.execute(statement, values)
+    while cursor.nextset():
+        pass
+    rows: list[Row] = cursor.fetchall()
     return rows
-
-
-def _prepare(cursor: Any, statements: Iterable[Statement]) -> bool:
-    """Prepare statements that this connection has not prepared yet. Return False if it cannot keep them.
-
-    A rollback keeps prepared statements.
-    """
-    if connection.connection not in _prepared:
-        _prepared[connection.connection] = None if is_pooled(connection) else set()
-    done = _prepared[connection.connection]
-    if done is None:
-        return False
-    for statement in statements:
-        if statement.name not in done:
-            cursor.execute(statement.prepare)
-            done.add(statement.name)
-    return True

@@ -4,14 +4,14 @@ import gc
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import transaction
 from django.test import Client as HttpClient
 from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
@@ -21,10 +21,8 @@ from clients.models import ApiKey
 from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Build
-from simservice import statements
 from simservice.redis import shared_metrics
 from simservice.redis.client import outage, redis
-from simservice.statements import Statement
 from tests import pgbouncer
 from tests.emptying import empty_database
 from tests.factories import make_key
@@ -125,18 +123,6 @@ def _no_metrics_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     sender = shared_metrics.Sender()
     monkeypatch.setattr(sender, "start", lambda: None)
     monkeypatch.setattr(shared_metrics, "sender", sender)
-
-
-@pytest.fixture(autouse=True)
-def _uncounted_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prepare statements without counting the queries: earlier tests may have prepared them on this connection."""
-
-    def prepare_uncounted(cursor: Any, statements: Iterable[Statement]) -> bool:
-        with connection.wrap_database_errors:
-            return prepare(cursor.cursor, statements)
-
-    prepare = statements._prepare
-    monkeypatch.setattr(statements, "_prepare", prepare_uncounted)
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,9 @@ from psycopg.pq import Trace
 MESSAGE = re.compile(r"^([FB])\t\d+\t(\w+)(.*?)(?=^[FB]\t\d+\t|\Z)", re.MULTILINE | re.DOTALL)
 # The name of a prepared statement, empty if it has none, and its text
 PARSE = re.compile(r'\s*"([^"]*)" "(.*)" \d+[\s\d]*', re.DOTALL)
-# The start of queries that each connection sends once
-ONCE = ('\t "PREPARE ', '\t "SELECT pg_backend_pid()"')
+# The start of queries that depend on the history of the connection
+ONCE = ('\t "DEALLOCATE ALL"', '\t "SELECT pg_backend_pid()"')
+PREPARED = "SELECT name, statement FROM pg_prepared_statements"
 # The name of a portal, and that of its prepared statement
 BIND = re.compile(r'\s*"[^"]*" "([^"]*)"')
 
@@ -26,29 +27,32 @@ BIND = re.compile(r'\s*"[^"]*" "([^"]*)"')
 class Traffic:
     """The statements sent while a block ran, and how often the process waited for PostgreSQL.
 
-    A statement prepared before the block appears with its name instead of its text. `PREPARE` and the search for a
-    pooler are left out, because each connection sends them once.
+    The preparation of statements, which a rollback undoes, and the search for a pooler are left out, because they
+    depend on what the connection was used for before.
     """
 
+    # Those that were prepared before the block, by their names
+    prepared: dict[str, str]
     statements: list[str] = field(default_factory=list)
     round_trips: int = 0
 
     def read(self, trace: str) -> None:
         """Set the fields from a trace."""
-        last_sender, prepared, bound = "B", dict[str, str](), ""
+        is_awaited, bound = False, ""
         for sender, kind, content in MESSAGE.findall(trace):
-            self.round_trips += (last_sender, sender) == ("F", "B")
-            last_sender = sender
-            if kind == "Query" and content.startswith(ONCE):
-                self.round_trips -= 1
-            elif kind == "Query":
+            if sender == "B":
+                self.round_trips += is_awaited
+                is_awaited = False
+            elif kind == "Query" and not content.startswith(ONCE):
                 self.statements.append(content.strip().strip('"'))
+                is_awaited = True
             elif kind == "Parse" and (parse := PARSE.fullmatch(content)):
-                prepared[parse[1]] = parse[2]
+                self.prepared[parse[1]] = parse[2]
             elif kind == "Bind" and (bind := BIND.match(content)):
-                bound = prepared.get(bind[1], f"prepared {bind[1]}")
+                bound = self.prepared[bind[1]]
             elif kind == "Execute":
                 self.statements.append(bound)
+                is_awaited = True
 
 
 @contextmanager
@@ -59,7 +63,7 @@ def traffic() -> Iterator[Traffic]:
     """
     connection.ensure_connection()
     protocol = connection.connection.pgconn
-    recorded = Traffic()
+    recorded = Traffic(prepared=dict(connection.connection.execute(PREPARED).fetchall()))
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
         protocol.trace(file.fileno())
         protocol.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)

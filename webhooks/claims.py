@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.db.models import Count
 from django.db.models.functions import Now
 
+from simservice.statements import load
 from webhooks import endpoints
 from webhooks.models import Delivery, Endpoint, Event
 
@@ -27,58 +28,7 @@ LEASE_SECONDS = 30
 # A client can use the throughput of this period at once.
 BURST = timedelta(seconds=1)
 
-# Endpoints of a pool that have due events and are below their limits: first those with nothing in flight, then the
-# least recently used; endpoints that another worker has locked are skipped. `waiting` finds the clients with one
-# index search each, so the cost depends neither on the number of endpoints nor on how many events wait.
-CANDIDATES = """
-    WITH RECURSIVE sending AS MATERIALIZED (
-        SELECT event.client_id, client.account_id, count(*) AS requests
-        FROM webhooks_event AS event JOIN clients_client AS client ON client.id = event.client_id
-        WHERE event.state = 'sending' GROUP BY event.client_id, client.account_id
-    ), waiting(client_id) AS (
-        SELECT min(client_id) FROM webhooks_event WHERE state = 'waiting'
-        UNION ALL
-        SELECT (SELECT min(client_id) FROM webhooks_event
-            WHERE state = 'waiting' AND client_id > waiting.client_id)
-        FROM waiting WHERE client_id IS NOT NULL
-    )
-    SELECT endpoint.*, client.account_id, statement_timestamp() AS read_at
-    FROM waiting
-        JOIN webhooks_endpoint AS endpoint ON endpoint.client_id = waiting.client_id
-        JOIN clients_client AS client ON client.id = waiting.client_id
-        LEFT JOIN sending ON sending.client_id = waiting.client_id
-    WHERE endpoint.disabled_at IS NULL
-        AND (endpoint.failing_since IS NOT NULL) = %(failing)s
-        AND (endpoint.busy_until IS NULL OR endpoint.busy_until <= statement_timestamp() + %(spare)s)
-        AND coalesce(sending.requests, 0) < %(per_client)s
-        AND coalesce((SELECT sum(requests) FROM sending AS own WHERE own.account_id = client.account_id), 0)
-            < %(per_account)s
-        AND EXISTS (SELECT FROM webhooks_event AS event WHERE event.client_id = waiting.client_id
-            AND event.state = 'waiting' AND event.next_attempt_at <= statement_timestamp())
-    ORDER BY sending.client_id IS NOT NULL, endpoint.busy_until NULLS FIRST, endpoint.client_id
-    LIMIT %(room)s
-    FOR NO KEY UPDATE OF endpoint SKIP LOCKED
-"""
-# The next due events of clients, up to a limit for each client, in the given order of clients, earliest events
-# first. The range condition and the two-column order make PostgreSQL use the index of events by client. The index
-# of all due events can begin with many events of other clients.
-NEXT_DUE = """
-    SELECT event.*
-    FROM unnest(%s::bigint[]) WITH ORDINALITY AS share(client_id, turn)
-    CROSS JOIN LATERAL (
-        SELECT * FROM webhooks_event AS waiting
-        WHERE waiting.client_id BETWEEN share.client_id AND share.client_id AND waiting.state = 'waiting'
-            AND waiting.next_attempt_at <= statement_timestamp()
-        ORDER BY waiting.client_id, waiting.next_attempt_at LIMIT %s
-        FOR NO KEY UPDATE SKIP LOCKED
-    ) AS event
-    ORDER BY share.turn, event.next_attempt_at
-"""
-USE_THROUGHPUT = """
-    UPDATE webhooks_endpoint AS endpoint SET busy_until = used.until
-    FROM unnest(%s::bigint[], %s::timestamptz[]) AS used(client_id, until)
-    WHERE endpoint.client_id = used.client_id
-"""
+SQL = load(__file__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +103,10 @@ def claim(pool: SlotPool, *, room: int) -> list[Attempt]:
 
 
 def _lock_endpoints(pool: SlotPool, *, room: int) -> list[_LockedEndpoint]:
-    """Lock up to `room` endpoints of a pool that have due events and are below their limits, by `CANDIDATES`."""
+    """Lock up to `room` endpoints of a pool that have due events and are below their limits, by `candidates`."""
     limits = {"failing": pool.failing, "per_client": pool.per_client, "per_account": pool.per_account}
     rows: Iterable[Any] = Endpoint.objects.raw(
-        CANDIDATES, {**limits, "spare": BURST - send_interval(), "room": room}
+        SQL["candidates"], {**limits, "spare": BURST - send_interval(), "room": room}
     )
     return [_LockedEndpoint(endpoint=row, account_id=row.account_id, now=row.read_at) for row in rows]
 
@@ -247,7 +197,7 @@ def _next_due(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[tuple[_Lock
     most = max((share for _, share in shares), default=0)
     taken = Counter[int]()
     claimed = []
-    for event in Event.objects.raw(NEXT_DUE, [list(owners), most]):
+    for event in Event.objects.raw(SQL["next_due"], [list(owners), most]):
         one, share = owners[event.client_id]
         taken[event.client_id] += 1
         if taken[event.client_id] <= share:
@@ -259,7 +209,7 @@ def _use_throughput(claimed: Iterable[_LockedEndpoint]) -> None:
     """Count claimed events against the throughput of their endpoints."""
     until = {one.endpoint.pk: one.free_at + count * send_interval() for one, count in Counter(claimed).items()}
     with connection.cursor() as cursor:
-        cursor.execute(USE_THROUGHPUT, [list(until), list(until.values())])
+        cursor.execute(SQL["use_throughput"], [list(until), list(until.values())])
 
 
 def _decrypt_secrets(locked: _LockedEndpoint) -> Sequence[str] | None:

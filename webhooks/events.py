@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 from simservice.api.times import iso
 from simservice.celery import app
 from simservice.redis.client import best_effort, redis
+from simservice.statements import load
 from webhooks.models import Event, event_name
 
 logger = logging.getLogger(__name__)
@@ -23,22 +24,11 @@ QUEUE = "webhooks"
 # More messages than this would not wake any further worker.
 MAX_ANNOUNCEMENTS = 10
 KIND, VERSION = "job.terminal", "v1"
-
-# Part of a WITH clause: insert an event for each job in its part `notifying`, which has
-# `client_id`, `job_id` and `trace_parent`.
-# The parameters are those of `parameters`. The database's clock decides which events are due.
-INSERT = """
-    INSERT INTO webhooks_event
-        (name, client_id, job_id, body, created_at, state, failure, failures, trace_parent,
-         next_attempt_at)
-    SELECT %(event_name)s, client_id, job_id, %(event_body)s::bytea, statement_timestamp(), 'waiting', '', 0,
-        trace_parent, statement_timestamp()
-    FROM notifying
-"""
+SQL = load(__file__)
 
 
 def parameters(payload: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the parameters of INSERT for a payload; without one, no job may be in `notifying`.
+    """Return the parameters of `inserted_event` for a payload; without one, no job may be in `notifying`.
 
     The body's format: `docs/reference/contract.md#webhook-events`.
     """

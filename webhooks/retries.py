@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from clients.audit import SYSTEM
 from simservice.clocks import database_time
+from simservice.statements import load
 from webhooks import endpoints
 from webhooks.claims import Attempt
 from webhooks.http_client import Response
@@ -50,11 +51,7 @@ MAX_EXCERPT_BYTES = 2048
 MAX_DETAIL = 300
 BATCH = 500
 
-# This query runs every two seconds even if there is no work. The ORM would need five times the CPU time to run it.
-SWEEP_NEEDED = """
-    SELECT EXISTS (SELECT FROM webhooks_event WHERE state = 'sending' AND lease_expires_at < statement_timestamp())
-        OR EXISTS (SELECT FROM webhooks_event WHERE state = 'waiting' AND next_attempt_at <= statement_timestamp())
-"""
+SQL = load(__file__)
 
 
 class Decision(NamedTuple):
@@ -70,28 +67,6 @@ class _Ended(NamedTuple):
     attempt: Attempt
     response: Response
     decision: Decision
-
-
-# Both statements write a batch of rows. They skip an attempt that is no longer in progress, because it was declared
-# lost.
-END_ATTEMPTS = """
-    UPDATE webhooks_delivery AS delivery
-    SET outcome = ended.outcome, duration_ms = ended.duration_ms, address = ended.address, status = ended.status,
-        problem = ended.problem, detail = ended.detail, excerpt = ended.excerpt
-    FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::text[], %s::int[], %s::text[], %s::text[], %s::text[])
-        AS ended(id, outcome, duration_ms, address, status, problem, detail, excerpt)
-    WHERE delivery.id = ended.id AND delivery.outcome = 'sending'
-    RETURNING delivery.id
-"""
-MOVE_EVENTS = """
-    UPDATE webhooks_event AS event
-    SET state = moved.state, failure = moved.failure, failures = moved.failures, lease_expires_at = NULL,
-        next_attempt_at = statement_timestamp() + moved.wait,
-        ended_at = CASE WHEN moved.wait IS NULL THEN statement_timestamp() END
-    FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::int[], %s::interval[])
-        AS moved(id, state, failure, failures, wait)
-    WHERE event.id = moved.id
-"""
 
 
 @transaction.atomic
@@ -176,14 +151,14 @@ def end_attempts(ended: Sequence[_Ended]) -> list[_Ended]:
     """Write the outcomes of attempts to the delivery log; return those that were still in progress."""
     columns = zip(*(_log_entry(*one) for one in ended), strict=True)
     with connection.cursor() as cursor:
-        cursor.execute(END_ATTEMPTS, [list(column) for column in columns])
+        cursor.execute(SQL["end_attempts"], [list(column) for column in columns])
         recorded = {delivery_id for (delivery_id,) in cursor.fetchall()}
     _warn_of_dropped([attempt for attempt, _, _ in ended if attempt.delivery_id not in recorded])
     return [one for one in ended if one.attempt.delivery_id in recorded]
 
 
 def _log_entry(attempt: Attempt, response: Response, decision: Decision) -> tuple[object, ...]:
-    """Return the values that `END_ATTEMPTS` writes for an attempt."""
+    """Return the values that `end_attempts` writes for an attempt."""
     return (
         attempt.delivery_id,
         decision.outcome.value,
@@ -218,11 +193,11 @@ def _move_events(ended: Sequence[_Ended]) -> None:
         return
     columns = zip(*(_event_change(attempt, decision) for attempt, _, decision in ended), strict=True)
     with connection.cursor() as cursor:
-        cursor.execute(MOVE_EVENTS, [list(column) for column in columns])
+        cursor.execute(SQL["move_events"], [list(column) for column in columns])
 
 
 def _event_change(attempt: Attempt, decision: Decision) -> tuple[object, ...]:
-    """Return the values that `MOVE_EVENTS` writes for the event of an attempt."""
+    """Return the values that `move_events` writes for the event of an attempt."""
     if decision.outcome == Outcome.DELIVERED:
         return attempt.event_id, State.DELIVERED.value, "", attempt.failures, None
     failures = attempt.failures + 1
@@ -247,7 +222,7 @@ def update_health(endpoint: Endpoint, *, succeeded: bool, now: datetime) -> None
 def is_sweep_needed() -> bool:
     """Return whether an event is due or its worker is lost. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(SWEEP_NEEDED)
+        cursor.execute(SQL["is_sweep_needed"])
         (is_needed,) = cursor.fetchone()
     return bool(is_needed)
 

@@ -65,18 +65,8 @@ def _oldest_first(condition: Q) -> Any:
     return Case(When(condition, then="created_at")).asc(nulls_last=True)
 
 
-# The same orders as SQL
-_NEWEST_OF_THE_PAST = "CASE WHEN created_at < %(before)s THEN created_at END DESC NULLS LAST"
-ORDERS = {
-    Channel.LATEST: "created_at DESC, id",
-    Channel.NIGHTLY: f"{_NEWEST_OF_THE_PAST}, created_at, id".replace("before", "today"),
-    Channel.WEEKLY: "CASE WHEN created_at BETWEEN %(monday)s AND %(now)s THEN created_at END, "
-    f"{_NEWEST_OF_THE_PAST}, created_at, id".replace("before", "monday"),
-}
-
-
 def order_parameters(now: datetime) -> dict[str, Any]:
-    """Return the parameters of `ORDERS` at `now` (UTC)."""
+    """Return the parameters of the same orders in `jobs/execution/preparation.sql` at `now` (UTC)."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return {"now": now, "today": today, "monday": today - timedelta(days=today.weekday())}
 

@@ -25,9 +25,8 @@ from jobs.execution.shard_lease import ShardLease
 from jobs.execution.shard_run import ShardRun
 from jobs.execution.simulation import BuildBroken, RunLost
 from jobs.execution.watcher import Watcher
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import MAX_LOSSES, Outcome
 from jobs.models import Build, Job, Shard, ShardedStage
-from jobs.move_statements import MAX_LOSSES
 from jobs.profiles.numbers import Numbers
 from jobs.queueing import announcements
 from jobs.runs import verdict

@@ -7,29 +7,12 @@ from uuid import UUID
 from django.utils import timezone
 
 from jobs.builds import registry
-from jobs.enums import Channel
 from jobs.models import Build, Job
 from simservice.rows import RowReader
-from simservice.statements import Statement, run
+from simservice.statements import load, run
 
 _BUILD = RowReader(Build, without=["profiles", "includable"])
-# Read the job's build (the pinned build if it is available, otherwise the first build in the channel's order), its
-# profile and its hold, and whether its cancellation was requested. Django reads the build's other columns, which
-# can be large, only when they are used.
-_PREPARE = f"""
-    SELECT {_BUILD.columns},
-        (SELECT text FROM jobs_jobprofile WHERE job_id = %(job_id)s),
-        (SELECT credits FROM billing_hold WHERE job_id = %(job_id)s),
-        (SELECT cancel_requested_at IS NOT NULL FROM jobs_job WHERE id = %(job_id)s)
-    FROM jobs_build
-    WHERE git_branch = %(git_branch)s AND withdrawn_at IS NULL AND NOT id = ANY(%(missing)s::uuid[])
-    ORDER BY id = %(pinned_build_id)s DESC NULLS LAST, {{order}}
-    LIMIT 1
-"""  # noqa: S608 - made of constants
-PREPARE = {
-    channel: Statement(f"prepare_{channel.value}", _PREPARE.format(order=order))
-    for channel, order in registry.ORDERS.items()
-}
+SQL = load(__file__, columns=_BUILD.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +36,7 @@ def prepare(job: Job, *, missing: Sequence[UUID] = ()) -> Preparation | None:
         "pinned_build_id": job.pinned_build_id,
         "missing": list(missing),
     }
-    for row in run(PREPARE[Channel(job.channel)], values=parameters):
+    for row in run(SQL[f"prepare_{job.channel}"], values=parameters):
         profile_text, hold_credits, cancel_requested = row[_BUILD.width :]
         return Preparation(
             build=_BUILD.instance(row),

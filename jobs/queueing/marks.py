@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from django.db import connection
 
+from simservice.statements import load
+
 MAX_MARKS = 1000
 # The number of jobs that a sweep reads from the front of the queue, and from the next part of the rest
 FRONT_JOBS, PART_JOBS = 5_000, 15_000
@@ -20,22 +22,7 @@ FRONT_JOBS, PART_JOBS = 5_000, 15_000
 Key = tuple[int, int]
 START: Key = (-1, 0)
 
-# Reads the next jobs after a key and returns a sample of them, always with the last job of each lane. The columns
-# are the job's priority and id, the number of jobs up to and including this job, their seconds of work, and the
-# number of jobs that were read.
-MARKS = """
-    SELECT priority, id, position, work, total FROM (
-        SELECT priority, id, row_number() OVER line AS position, count(*) OVER () AS total,
-            sum(coalesce((%s::float8[])[vcpus], %s)) OVER line AS work,
-            lead(priority) OVER line IS DISTINCT FROM priority AS ends_lane
-        FROM (
-            SELECT priority, id, vcpus FROM jobs_job
-            WHERE status IN ('pending', 'queued') AND (priority, id) > (%s, %s) ORDER BY priority, id LIMIT %s
-        ) AS part
-        WINDOW line AS (ORDER BY priority, id ROWS UNBOUNDED PRECEDING)
-    ) AS waiting WHERE ends_lane OR position %% ((total - 1) / %s + 1) = 0
-    ORDER BY position
-"""
+SQL = load(__file__)
 
 
 class Mark(NamedTuple):
@@ -97,7 +84,7 @@ def read(previous: Marks, expected: ExpectedSeconds) -> Marks:
 def _read_part(after: Key, expected: ExpectedSeconds, *, limit: int) -> _Part:
     """Read up to `limit` jobs after a key. One scan of the index on waiting jobs."""
     with connection.cursor() as cursor:
-        cursor.execute(MARKS, [expected.by_width, expected.other, *after, limit, MAX_MARKS])
+        cursor.execute(SQL["marks"], [expected.by_width, expected.other, *after, limit, MAX_MARKS])
         rows = cursor.fetchall()
     marks = [Mark(*row[:4]) for row in rows]
     is_last = not rows or rows[0][4] < limit

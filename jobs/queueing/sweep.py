@@ -26,21 +26,14 @@ from jobs.shards import moves
 from simservice.clocks import database_time
 from simservice.ids import first_id_of
 from simservice.logs import log_ids
+from simservice.statements import load
 
 logger = logging.getLogger(__name__)
 
 SUBMITTED_WITHIN = timedelta(minutes=1)
 STOPPED, KILLED = LOSS_REASONS
 
-# This query runs every two seconds even if there is no work. The ORM would need five times the CPU time to run it.
-# The order makes PostgreSQL use the index of active jobs; with EXISTS, PostgreSQL may scan the whole table.
-IDLE_STATE = """
-    SELECT (
-            SELECT id FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')
-            ORDER BY account_id LIMIT 1
-        ) IS NULL AND NOT EXISTS (SELECT FROM jobs_shardedstage),
-        (SELECT id FROM jobs_run WHERE wall_ms IS NOT NULL ORDER BY id DESC LIMIT 1)
-"""
+SQL = load(__file__)
 
 
 def sweep() -> dict[str, int]:
@@ -71,7 +64,7 @@ def idle_state() -> tuple[bool, int | None]:
     One query.
     """
     with connection.cursor() as cursor:
-        cursor.execute(IDLE_STATE)
+        cursor.execute(SQL["idle_state"])
         is_idle, latest_run = cursor.fetchone()
     return is_idle, latest_run
 

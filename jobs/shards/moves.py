@@ -15,12 +15,12 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
-from jobs import lifecycle, move_statements
+from jobs import lifecycle
 from jobs.enums import CLAIMED, ShardStatus
 from jobs.models import Job, Run, Shard, ShardedStage
-from jobs.shards import statements
-from simservice.statements import run
+from simservice.statements import load, run
 
+SQL = load(__file__, lifecycle.SQL)
 # The rows of a stage that ended without its conductor are kept for a while, so that they can be inspected.
 VOID_KEPT = timedelta(minutes=1)
 VOID_BATCH = 20
@@ -92,19 +92,19 @@ def create(stage: ShardedStage, shards: Sequence[Shard], job: Job) -> bool:
 
 def find_open(skipped: Collection[int]) -> int | None:
     """Return the id of the open stage that comes first, without those that are `skipped`; None if none is open."""
-    rows = run(statements.FIND_OPEN, values={"skipped": list(skipped)})
+    rows = run(lifecycle.SQL["find_open_stage"], values={"skipped": list(skipped)})
     return rows[0][0] if rows else None
 
 
 def claim(stage_id: int, *, worker: str, conducts: bool) -> ClaimedShard | None:
-    """Start a try of the stage's next waiting shard. Return None if `statements.CLAIM` does not allow it."""
+    """Start a try of the stage's next waiting shard. Return None if `claim_shard` does not allow it."""
     values = {
         "stage_id": stage_id,
         "worker": worker,
         "conducts": conducts,
         "lease_seconds": settings.LEASE_SECONDS,
     }
-    rows = run(statements.LOCK, statements.CLAIM, values=values)
+    rows = run(SQL["lock_sharded_stage"], SQL["claim_shard"], values=values)
     if not rows:
         return None
     shard_id, stage_id, number, try_number, seat, allowance_ms, text, profilesets, full_baseline = rows[0]
@@ -124,14 +124,14 @@ def claim(stage_id: int, *, worker: str, conducts: bool) -> ClaimedShard | None:
 def start(shard: ClaimedShard, *, job_id: int) -> int | None:
     """Record the run of a try and return its id; safe to repeat. Return None if the try is void."""
     values = {**shard.key, "job_id": job_id}
-    rows = run(move_statements.LOCK, statements.LOCK, statements.START, values=values)
+    rows = run(lifecycle.SQL["lock_job"], SQL["lock_sharded_stage"], SQL["start_shard"], values=values)
     return rows[0][0] if rows else None
 
 
 def renew(shard: ClaimedShard, *, wanted_ms: int) -> ShardRenewal | None:
     """Renew the lease of a try, and extend its allowance by up to `wanted_ms`. Return None if the try is void."""
     values = {**shard.key, "wanted_ms": wanted_ms, "lease_seconds": settings.LEASE_SECONDS}
-    rows = run(statements.LOCK, statements.RENEW, values=values)
+    rows = run(SQL["lock_sharded_stage"], SQL["renew_shard"], values=values)
     if not rows:
         return None
     allowance_ms, free_ms, is_cancelled, stop_reason = rows[0]
@@ -145,11 +145,11 @@ def end(
 ) -> bool:
     """End a try and its run. Return False if the try is void. Safe to repeat.
 
-    `run_fields` are the parameters `run_id`, `wall_ms` and so on of `statements.END`. At most the try's allowance
+    `run_fields` are the parameters `run_id`, `wall_ms` and so on of `end_shard`. At most the try's allowance
     is billed.
     """
     values = {**shard.key, **run_fields, "status": status, "result": json.dumps(result), "billed_ms": billed_ms}
-    if run(statements.LOCK, statements.END, values=values):
+    if run(SQL["lock_sharded_stage"], SQL["end_shard"], values=values):
         return True
     # An earlier call may have been committed although its response was lost.
     ended = Shard.objects.filter(pk=shard.shard_id, try_number=shard.try_number, status=status)
@@ -181,7 +181,7 @@ def _return(stage_id: int, shard_id: int, try_number: int, *, losses: int, expir
         "losses": losses,
         "expired_only": expired_only,
     }
-    return bool(run(statements.LOCK, statements.RETURN, values=values))
+    return bool(run(SQL["lock_sharded_stage"], SQL["return_shard"], values=values))
 
 
 def reject(shard: Shard, *, text: str | None = None) -> bool:
@@ -190,22 +190,28 @@ def reject(shard: Shard, *, text: str | None = None) -> bool:
     With a new `text`, its next try runs the full baseline, whose numbers the profilesets inherit.
     """
     values = {"stage_id": shard.stage_id, "shard_id": shard.pk, "try_number": shard.try_number, "text": text}
-    return bool(run(statements.LOCK, statements.REJECT, values=values))
+    return bool(run(SQL["lock_sharded_stage"], SQL["reject_shard"], values=values))
 
 
 def fund(stage_id: int, *, funded_ms: int) -> bool:
     """Record that the job's hold pays for this much simulator time in the stage. Return False if it was removed."""
-    return bool(run(statements.FUND, values={"stage_id": stage_id, "funded_ms": funded_ms}))
+    return bool(run(SQL["fund_sharded_stage"], values={"stage_id": stage_id, "funded_ms": funded_ms}))
 
 
 def stop(stage_id: int, reason: str) -> bool:
     """Stop the stage's running shards, and let no other start. Return False if it was stopped before."""
-    return bool(run(statements.LOCK, statements.STOP, values={"stage_id": stage_id, "stop_reason": reason}))
+    return bool(
+        run(
+            SQL["lock_sharded_stage"],
+            SQL["stop_sharded_stage"],
+            values={"stage_id": stage_id, "stop_reason": reason},
+        )
+    )
 
 
 def state(stage_id: int) -> StageState | None:
     """Return the state of a stage's shards, or None if the stage was removed. One query."""
-    (row,) = run(statements.STATE, values={"stage_id": stage_id})
+    (row,) = run(SQL["read_sharded_stage"], values={"stage_id": stage_id})
     if row[5] is None:
         return None
     waiting, running, failed, stopped, done, losses, free_ms, funded_ms, expired = row
@@ -224,7 +230,7 @@ def state(stage_id: int) -> StageState | None:
 
 def remove(stage_id: int) -> None:
     """Remove a stage that has ended, with its shards."""
-    run(statements.LOCK, statements.REMOVE_SHARDS, statements.REMOVE, values={"stage_id": stage_id})
+    run(SQL["lock_sharded_stage"], SQL["remove_shards"], SQL["remove_sharded_stage"], values={"stage_id": stage_id})
 
 
 def remove_void() -> int:

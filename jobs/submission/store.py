@@ -4,16 +4,11 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from billing import holds
+from billing import ledger
 from billing.models import Plan
-from jobs import storage
+from jobs import queries, storage
 from jobs.models import Job
-from jobs.queries import ACTIVE_JOBS
-from simservice.statements import Statement, run
-
-# This lock makes an account's submissions wait for each other. Because it does not lock the key, other
-# transactions, such as settlements, can still insert rows that refer to the account.
-LOCK = Statement("lock_account", "SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE")
+from simservice.statements import load, run
 
 # The columns that are copied from a new job's instance. The others have defaults or are set to the current time.
 COLUMNS = (
@@ -24,58 +19,13 @@ COLUMNS = (
 ).split()
 FIELDS = {field.attname: field for field in Job._meta.concrete_fields if field.attname in COLUMNS}  # noqa: SLF001
 
-# The number of unfinished jobs, whether the account is suspended, the bytes of its files, and the rules about them
-_STATE = f"({ACTIVE_JOBS}) AS active, suspended_at IS NOT NULL AS is_suspended, ({storage.STORED_BYTES}) AS stored"
-_ALLOWED = """
-    active < %(max_active_jobs)s AND NOT is_suspended
-    AND stored < coalesce(%(max_stored_bytes)s::bigint, stored + 1)
-"""
-
-# Store a job unless a rule refuses it. Return the values that the rules check, and whether the job was stored. The
-# clock is the database's, as in claims and in the sweep.
-STORE = Statement(
-    "store_job",
-    f"""
-    WITH ruling AS (
-        SELECT EXISTS (
-                SELECT FROM jobs_idempotencykey WHERE api_key_id = %(api_key_id)s AND key = %(key)s
-            ) AS is_repeated,
-            {_STATE}
-        FROM billing_account WHERE id = %(account_id)s
-    ),
-    request AS (
-        SELECT %(account_id)s::bigint AS account_id, %(id)s::bigint AS job_id, %(wanted)s::bigint AS wanted,
-            %(required)s::bigint AS required
-        FROM ruling WHERE NOT is_repeated AND {_ALLOWED}
-    ),
-    {holds.PARTS},
-    job AS (
-        INSERT INTO jobs_job ({", ".join(COLUMNS)}, created_at, updated_at, queue_deadline_at)
-        SELECT {", ".join(f"%({column})s" for column in COLUMNS)}, statement_timestamp(), statement_timestamp(),
-            statement_timestamp() + %(ceiling_queue_seconds)s::int * interval '1 second'
-        FROM held
-    ),
-    profile AS (INSERT INTO jobs_jobprofile (job_id, text) SELECT job_id, %(profile_text)s FROM held),
-    event AS (
-        INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
-        SELECT job_id, statement_timestamp(), '', %(status)s, 0, '' FROM held
-    ),
-    idempotency_key AS (
-        INSERT INTO jobs_idempotencykey (api_key_id, key, fingerprint, job_id, response)
-        SELECT %(api_key_id)s, %(key)s, %(fingerprint)s, job_id, %(response)s FROM held WHERE %(key)s IS NOT NULL
-    )
-    SELECT is_repeated, active, is_suspended, stored, (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
-    FROM ruling
-    """,  # noqa: S608 - constants of this module and of billing/holds.py
-)
-# Return the same for a job without an idempotency key, but only read: whether it would be stored.
-TRY = Statement(
-    "try_job",
-    f"""
-    WITH ruling AS (SELECT {_STATE} FROM billing_account WHERE id = %(account_id)s), {holds.AVAILABLE}
-    SELECT false, active, is_suspended, stored, credits::bigint, {_ALLOWED} AND credits >= %(required)s::bigint
-    FROM ruling, total
-    """,  # noqa: S608 - constants of this module and of billing/holds.py
+SQL = load(
+    __file__,
+    queries.SQL,
+    storage.SQL,
+    ledger.SQL,
+    columns=", ".join(COLUMNS),
+    values=", ".join(f"%({column})s" for column in COLUMNS),
 )
 
 
@@ -106,7 +56,7 @@ class Ruling:
 
 def lock(account_id: int) -> None:
     """Lock an account for the transaction, so that its other submissions wait."""
-    run(LOCK, values={"account_id": account_id})
+    run(SQL["lock_account"], values={"account_id": account_id})
 
 
 def store(
@@ -126,13 +76,13 @@ def store(
         "fingerprint": record and record.fingerprint,
         "response": record and record.response,
     }
-    (ruling,) = run(LOCK, holds.LOCK, STORE, values=values)
+    (ruling,) = run(SQL["lock_account"], ledger.SQL["lock_balance"], SQL["store_job"], values=values)
     return Ruling(*ruling)
 
 
 def rule_on(account_id: int, *, required: int, plan: Plan) -> Ruling:
     """Return whether `store` would store a job of the account now. Locks and stores nothing. One query."""
-    (ruling,) = run(TRY, values={"account_id": account_id, "required": required, **_limits(plan)})
+    (ruling,) = run(SQL["try_job"], values={"account_id": account_id, "required": required, **_limits(plan)})
     return Ruling(*ruling)
 
 

@@ -4,15 +4,22 @@ If the server is frozen or the network drops packets, connections stay open, and
 not apply. Without a limit here, every thread of a process would wait until the outage ends.
 """
 
+import re
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any, Self, cast
+from uuid import UUID
 
 import psycopg
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, operations
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import BytesBinaryDumper
+from psycopg.types.uuid import UUIDBinaryDumper
+from psycopg.waiting import Ready
 
 from simservice.outages import Outage
 
@@ -22,6 +29,7 @@ TEST_EVERY_SECONDS = 1.0
 CHECK_SECONDS = 0.1
 # The shortest time that psycopg allows for a connection
 CONNECT_SECONDS = 2
+PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
 class Limits:
@@ -74,6 +82,15 @@ class Connection(psycopg.Connection[Any]):
             raise
         connected.conninfo, connected.options = conninfo, options
         return connected
+
+    @cached_property
+    def is_pooled(self) -> bool:
+        """Whether a pooler is between this process and PostgreSQL. The first call needs one round trip.
+
+        A pooler invents the process id that it reports for cancelling statements.
+        """
+        ((process,),) = self.execute("SELECT pg_backend_pid()").fetchall()
+        return bool(process != self.info.backend_pid)
 
     def wait(
         self, gen: Generator[Any, Any, Any], interval: float = CHECK_SECONDS, timeout: float | None = None
@@ -141,9 +158,9 @@ def _bounded(
         wanted = next(gen)
         while True:
             ready = yield wanted
-            if ready:
+            if ready & Ready.R:
                 outage.record_success()
-            elif is_too_late(time.monotonic() - started):
+            elif not ready and is_too_late(time.monotonic() - started):
                 connection.pgconn.finish()
                 raise NoResponse
             wanted = gen.send(ready)
@@ -151,7 +168,74 @@ def _bounded(
         return stopped.value
 
 
+class UntypedInteger(Int8Dumper):
+    oid = 0
+
+
+class UntypedBytes(BytesBinaryDumper):
+    oid = 0
+
+
+class UntypedUUID(UUIDBinaryDumper):
+    oid = 0
+
+
+class PreparedCursor(psycopg.RawCursor[Any]):
+    """A cursor that sends statements and named values separately, so that statements can be prepared.
+
+    PostgreSQL derives the types of values from the statement. If the cursor named types, each size of integers, and
+    each combination of values and NULLs, would need a prepared statement of its own.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        super().__init__(connection)
+        self.adapters.register_dumper(int, UntypedInteger)
+        self.adapters.register_dumper(bytes, UntypedBytes)
+        self.adapters.register_dumper(UUID, UntypedUUID)
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        text, names = numbered(query)
+        return super().execute(text, [params[name] for name in names], **options)
+
+
+@cache
+def numbered(sql: str) -> tuple[bytes, list[str]]:
+    """Return a statement with `$1`, `$2` and so on for its named values, and their names."""
+    names = list(dict.fromkeys(PLACEHOLDER.findall(sql)))
+    text = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", sql)
+    return text.replace("%%", "%").encode(), names
+
+
+class DatabaseOperations(operations.DatabaseOperations):
+    """Operations that log the values of prepared statements, too."""
+
+    def last_executed_query(self, cursor: Any, sql: str, params: Any) -> Any:
+        """Return a statement with its values, as Django's debug log and the tests read it."""
+        if isinstance(cursor, PreparedCursor):
+            return str(self.compose_sql(sql, params))
+        return super().last_executed_query(cursor, sql, params)
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """Django's backend with these connections."""
 
     Database = SimpleNamespace(**{**vars(psycopg), "connect": Connection.connect})  # type: ignore[assignment]
+    ops_class = DatabaseOperations
+
+    @contextmanager
+    def prepared(self, *, pipelined: bool) -> Iterator[Any]:
+        """Yield a cursor that prepares its statements on the first use.
+
+        If they are `pipelined`, they do not wait for each other's results, which are complete after the block.
+        """
+        cursor: Any = self.cursor()
+        with self.wrap_database_errors:
+            connection = cursor.connection
+            cursor.cursor = PreparedCursor(connection)
+            # Otherwise, psycopg would remember Django's latest statements, which contain their values.
+            connection.prepare_threshold = None if connection.is_pooled else 0
+            try:
+                with connection.pipeline() if pipelined else nullcontext():
+                    yield cursor
+            finally:
+                connection.prepare_threshold = None

@@ -12,15 +12,15 @@ import pytest
 from bench import parallel, scaling, stub
 from bench.local import ACTIVE
 from bench.slot_time import SlotRun, divided
-from bench.statement_log import Message, messages
+from bench.statement_log import Statement, statements
 from jobs.execution.multistage import beaten
 from jobs.simulator import command
 from jobs.simulator.report_reader import read_report
 from jobs.simulator.reports import Player, Profileset, Report, Statistics
 
 LOG = f"""\
-2026-11-23 02:00:00.000 UTC [12] LOG:  duration: 0.250 ms  statement: EXECUTE lock_sharded_stage (1); \
-EXECUTE claim_shard (1, 'EXECUTE x')
+2026-11-23 02:00:00.000 UTC [12] LOG:  duration: 0.050 ms  bind _pg3_7: /* claim_shard */ WITH open AS (
+2026-11-23 02:00:00.000 UTC [12] LOG:  duration: 0.250 ms  execute _pg3_7: /* claim_shard */ WITH open AS (
 2026-11-23 02:00:00.000 UTC [12] LOG:  duration: 1.500 ms  statement: SELECT 1
 2026-11-23 02:00:00.000 UTC [12] LOG:  duration: 0.100 ms  parse <unnamed>: SELECT 2
 2026-11-23 02:00:00.000 UTC [12] LOG:  duration: 0.300 ms  execute <unnamed>: UPDATE "jobs_job"
@@ -77,21 +77,19 @@ def test_stages_are_divided_separately() -> None:
     assert (time.between, time.outside) == (0, 3)
 
 
-def test_messages_are_counted_once_with_their_statements() -> None:
-    found = messages(LOG.splitlines())
-    assert found == [
-        Message(0.25, ("lock_sharded_stage", "claim_shard")),
-        Message(1.5, ("SELECT",)),
-        Message(0.3, ("UPDATE jobs_job",)),
+def test_executed_statements_are_counted_once() -> None:
+    assert statements(LOG.splitlines()) == [
+        Statement(0.25, "claim_shard"),
+        Statement(1.5, "SELECT"),
+        Statement(0.3, "UPDATE jobs_job"),
     ]
-    assert [message.statements for message in found] == [2, 1, 1]
 
 
-def test_idle_messages_are_not_part_of_the_cost() -> None:
-    cost = scaling.Cost(messages=messages(LOG.splitlines()), idle_messages=1.0, cpu={})
-    assert (cost.round_trips, cost.statements) == (2, 3)
+def test_idle_statements_are_not_part_of_the_cost() -> None:
+    cost = scaling.Cost(executed=statements(LOG.splitlines()), idle_statements=1.0, cpu={})
+    assert cost.statements == 2
     assert cost.claim_ms() == [0.25]
-    assert cost.by_name() == {"lock_sharded_stage": 1, "claim_shard": 1, "SELECT": 1, "UPDATE jobs_job": 1}
+    assert cost.by_name() == {"claim_shard": 1, "SELECT": 1, "UPDATE jobs_job": 1}
 
 
 def test_means_agree_within_the_interval_of_their_difference() -> None:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from django.core.files.storage import default_storage
 
 from billing import ledger
-from jobs import artifacts, credentials, lifecycle, move_statements
+from jobs import artifacts, credentials, lifecycle
 from jobs.execution import attempt, stages
 from jobs.execution.conductor import Conductor
 from jobs.execution.shard_intake import Intake
@@ -25,18 +25,16 @@ from jobs.models import Artifact, ShardedStage
 from jobs.progress import Publisher
 from jobs.queueing import announcements, claims, sweep
 from jobs.shards import files, moves
-from jobs.shards import statements as shard_statements
 from jobs.simulator.process import SimulatorProcess
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
-from simservice.statements import Statement
 
 # An action at a point, which may return the injected fault, and a function that installs an action.
 Action = Callable[[], object]
 Arm = Callable[[Action], None]
 # Before a statement, so that a fault can hit while PostgreSQL executes it.
 DELAY_SECONDS = 0.2
-DELAY = Statement("delay", f"SELECT pg_sleep({DELAY_SECONDS})")
+DELAY = f"SELECT pg_sleep({DELAY_SECONDS})"
 ALL: Mapping[str, object] = {}
 # The functions that move shards, and their names in a fault run. `remove` returns nothing.
 MOVES = {
@@ -84,17 +82,17 @@ def after(owner: Any, name: str, action: Action, *, only: Mapping[str, object] =
     setattr(owner, name, reached)
 
 
-def during(name: str, *, module: ModuleType = lifecycle, statements: ModuleType = move_statements) -> Arm:
+def during(name: str, *, module: ModuleType = lifecycle) -> Arm:
     """Run an action while PostgreSQL executes a delayed statement. `module` is the module that runs it.
 
     If the process dies, PostgreSQL notices only after it has committed the statement.
     """
-    statement = getattr(statements, name)
+    statement = vars(module)["SQL"][name]
 
     def arm(action: Action) -> None:
         run: Callable[..., list[tuple[Any, ...]]] = vars(module)["run"]
 
-        def reached(*statements: Statement, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        def reached(*statements: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
             if statements[-1] is not statement:
                 return run(*statements, values=values)
             timer = threading.Timer(DELAY_SECONDS / 2, action)
@@ -127,12 +125,12 @@ def after_storing(action: Action) -> None:
 
 # In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
-    "while the claim runs": during("CLAIM"),
+    "while the claim runs": during("claim_job"),
     "claimed": partial(after, claims, "claim"),
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
     "before the run is recorded": partial(before, lifecycle, "start_run"),
-    "while the start runs": during("START"),
+    "while the start runs": during("start_job"),
     "run recorded": partial(after, lifecycle, "start_run"),
     "while it runs": partial(before, Watcher, "stop_reason"),
     "credits extended": partial(after, ledger, "extend"),
@@ -141,7 +139,7 @@ POINTS: dict[str, Arm] = {
     "before artifacts are stored": partial(before, artifacts, "store_all"),
     "artifacts stored": partial(after, artifacts, "store_all"),
     "all artifacts stored": partial(before, attempt, "conclude"),
-    "while the end runs": during("END"),
+    "while the end runs": during("end_job"),
     "end committed": partial(after, attempt, "conclude"),
 }
 WORKER_POINTS = POINTS | {
@@ -161,9 +159,9 @@ SHARD_POINTS: dict[str, Arm] = {
     "after a helper's claim": partial(after, moves, "claim", only=AS_HELPER),
     "before a conductor's claim": partial(before, moves, "claim", only=AS_CONDUCTOR),
     "after a conductor's claim": partial(after, moves, "claim", only=AS_CONDUCTOR),
-    "while the claim of a shard runs": during("CLAIM", module=moves, statements=shard_statements),
-    "while the end of a shard runs": during("END", module=moves, statements=shard_statements),
-    "while the return of a shard runs": during("RETURN", module=moves, statements=shard_statements),
+    "while the claim of a shard runs": during("claim_shard", module=moves),
+    "while the end of a shard runs": during("end_shard", module=moves),
+    "while the return of a shard runs": during("return_shard", module=moves),
     "before the files of a shard are stored": partial(before, files, "store"),
     "after the files of a shard are stored": after_storing,
     "before the intake fetches": partial(before, Intake, "_take"),

@@ -19,10 +19,9 @@ from jobs.execution.shard_lease import ShardLease
 from jobs.models import Job, JobEvent, Shard
 from jobs.queueing import claims, sweep
 from jobs.runs import verdict
-from jobs.shards import statements
+from jobs.shards import moves
 from jobs.simulator.stop_reasons import StopReason
 from simservice.redis.client import redis
-from simservice.statements import Statement
 
 
 def without_fencing() -> None:
@@ -91,10 +90,8 @@ def announced_instead_of_claimed() -> None:
 
 def without_fencing_of_tries() -> None:
     """Let outdated tries write to their shards."""
-    for name in ("START", "RENEW", "END", "RETURN"):
-        fenced: Statement = getattr(statements, name)
-        sql = fenced.sql.replace("AND try_number = %(try_number)s", "", 1)
-        setattr(statements, name, Statement(fenced.name, sql))
+    for name in ("start_shard", "renew_shard", "end_shard", "return_shard"):
+        moves.SQL[name] = moves.SQL[name].replace("AND try_number = %(try_number)s", "", 1)
 
 
 def merged_without_missing_shards() -> None:

@@ -1,13 +1,14 @@
 """Plans of the statements that an action executes, with the number of pages that each statement reads."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
 from django.db.models import Model
-from django.test.utils import CaptureQueriesContext
+
+from simservice.postgresql.base import PreparedCursor, numbered
 
 # Copies a job; the expressions replace its columns, and `n` is the number of the copy. In the list of columns,
 # PostgreSQL would call the function again for every column.
@@ -72,27 +73,44 @@ def forget_statistics(*models: type[Model]) -> None:
 
 def plans_of(action: Callable[[], object], *, table: str) -> list[Plan]:
     """Execute an action. Execute its statements that read a table again, roll them back, and return their plans."""
-    with CaptureQueriesContext(connection) as captured:
+    executed: list[tuple[str, Any, bool]] = []
+
+    def execute(run: Callable[..., Any], sql: str, values: Any, many: bool, context: Mapping[str, Any]) -> Any:  # noqa: FBT001
+        executed.append((sql, values, isinstance(context["cursor"].cursor, PreparedCursor)))
+        return run(sql, values, many, context)
+
+    with connection.execute_wrapper(execute):
         action()
-    reads = [query["sql"] for query in captured if _reads(query["sql"], table)]
-    return [plan_of(sql) for sql in reads]
+    return [
+        plan_of(sql, values, is_prepared=is_prepared)
+        for sql, values, is_prepared in executed
+        if f'FROM "{table}"' in sql or f"FROM {table}" in sql
+    ]
 
 
-def _reads(sql: str, table: str) -> bool:
-    """Return whether a statement reads a table. A prepared statement is assumed to read it."""
-    return sql.startswith("EXECUTE ") or f'FROM "{table}"' in sql or f"FROM {table}" in sql
-
-
-def plan_of(sql: str) -> Plan:
+def plan_of(sql: str, values: Any = None, *, is_prepared: bool = False) -> Plan:
     """Return the plan of the second of two executions, because the first one can read dead index entries."""
-    with connection.cursor() as cursor:
-        for _ in range(2):
-            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.replace('%', '%%')}", [])
-            (explained,) = cursor.fetchone()
-    tree = explained if isinstance(explained, list) else json.loads(explained)
-    root = tree[0]["Plan"]
+    for _ in range(2):
+        root = explained(sql if values else sql.replace("%", "%%"), values, is_prepared=is_prepared)
     pages = root["Shared Hit Blocks"] + root["Shared Read Blocks"]
     return Plan(sql=sql, nodes=[_described(node) for node in _nodes(root)], pages=pages)
+
+
+def explained(sql: str, values: Any, *, is_prepared: bool) -> dict[str, Any]:
+    """Execute a statement and return the root of its plan. A prepared statement has one plan for all values."""
+    explain = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"
+    text = f"{explain} {sql}"
+    if is_prepared:
+        prepared, names = numbered(sql)
+        execute = f"EXECUTE explained ({', '.join(f'%({name})s' for name in names)})"
+        text = f"PREPARE explained AS {prepared.decode()}; {explain} {execute}; DEALLOCATE explained"
+    with connection.cursor() as cursor:
+        cursor.execute(text, values or [])
+        if is_prepared:
+            cursor.nextset()
+        (tree,) = cursor.fetchone()
+    root: dict[str, Any] = (tree if isinstance(tree, list) else json.loads(tree))[0]["Plan"]
+    return root
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

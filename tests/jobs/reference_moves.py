@@ -1,6 +1,6 @@
 """A reference implementation of the frequent moves, with `lifecycle.move`, the ORM, and a settlement in Python.
 
-Tests compare its results with those of the statements in `jobs/move_statements.py`.
+Tests compare its results with those of the statements in `jobs/lifecycle.sql`.
 """
 
 import json

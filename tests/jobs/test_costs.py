@@ -49,14 +49,14 @@ def started() -> Job:
 
 
 def test_costs_of_a_submission(api: Api) -> None:
-    """Statements: the API key, the idempotency key, the build, the job, and its mark as queued."""
+    """Statements: the API key, the idempotency key, the build, two locks and the job, and its mark as queued."""
     number = count()
 
     def submit(_: Job) -> None:
         response = api.post("jobs", BODY, headers={"idempotency-key": str(next(number))})
         assert response.status_code == 200
 
-    expected = Costs(statements=5, round_trips=5, redis_commands=4)
+    expected = Costs(statements=7, round_trips=5, redis_commands=4)
     assert costs_of(submit, Job(), Job()) == expected
 
 
@@ -80,9 +80,12 @@ def test_costs_of_a_start_and_of_a_renewal() -> None:
 
 
 def test_costs_of_an_end_with_a_webhook_event() -> None:
-    """Redis commands: the last progress, the length of the webhook queue, and the message."""
+    """Statements: two locks and the end.
+
+    Redis commands: the last progress, the length of the webhook queue, and the message.
+    """
     costs = costs_of(lambda job: attempt.conclude(job, DONE, []), started(), started())
-    assert costs == Costs(statements=1, round_trips=1, redis_commands=3, log_bytes=96)
+    assert costs == Costs(statements=3, round_trips=1, redis_commands=3, log_bytes=96)
     assert redis().llen("webhooks") == 2
 
 

@@ -104,7 +104,7 @@ def test_the_idle_query_reads_only_indexes() -> None:
     reindex_jobs()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("EXPLAIN " + sweep.IDLE_STATE)
+        cursor.execute("EXPLAIN " + sweep.SQL["idle_state"])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "job_active" in plan
     assert "Index Scan Backward using jobs_run_pkey" in plan

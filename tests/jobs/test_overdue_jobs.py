@@ -8,10 +8,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from billing import ledger
-from jobs import lifecycle, move_statements
+from jobs import lifecycle
 from jobs.models import Job
 from jobs.queueing import sweep
 from tests.factories import make_job, make_running_job
+from tests.jobs.plans import explained
 
 pytestmark = pytest.mark.django_db
 
@@ -40,14 +41,11 @@ def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
         # What the indexes allow; statistics of earlier tests can favor other plans, also for joins.
         for kind in ("bitmapscan", "seqscan", "sort", "nestloop"):
             cursor.execute(f"SET LOCAL enable_{kind} = off")
-        # PREPARE, because EXPLAIN with values would not show the generic plan.
-        cursor.execute(move_statements.CLAIM.prepare.replace("claim_job", "explained"))
-        cursor.execute("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE explained ('{}', '{}', 'w', 15, '')")
-        (plan,) = cursor.fetchone()
-        cursor.execute("DEALLOCATE explained")
-    (scan,) = [part for part in parts(plan[0]["Plan"]) if part.get("Index Name") == "job_waiting"]
+        values = {"skipped": [], "skipped_branches": [], "worker": "w", "reason": "", "lease_seconds": 15}
+        plan = explained(lifecycle.SQL["claim_job"], values, is_prepared=True)
+    (scan,) = [part for part in parts(plan) if part.get("Index Name") == "job_waiting"]
     assert (scan["Actual Rows"], scan["Rows Removed by Filter"], scan["Actual Loops"]) == (1, 20_001, 1)
-    reads = [part for part in parts(plan[0]["Plan"]) if part.get("Relation Name") == "jobs_job" and part != scan]
+    reads = [part for part in parts(plan) if part.get("Relation Name") == "jobs_job" and part != scan]
     assert all(part["Actual Rows"] <= 1 for part in reads)
     assert Job.objects.get(pk=job.pk).status == "starting"
 

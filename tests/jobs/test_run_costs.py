@@ -86,22 +86,24 @@ def outside_moves(sent: Traffic) -> Iterator[str]:
             yield statement
 
 
-@pytest.mark.direct("statements have no names behind a pooler")
 def test_a_run_sends_two_statements_besides_its_moves(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     mark(lifecycle, "start_run", monkeypatch)
     mark(attempt, "conclude", monkeypatch)
     with traffic() as sent:
         attempt.execute(job)
     prepared, ended = outside_moves(sent)
-    assert prepared.startswith("EXECUTE prepare_latest ")
-    assert ended.startswith("EXECUTE end_run ")
+    assert prepared.startswith("/* prepare_latest */")
+    assert ended.startswith("/* end_run */")
 
 
 def test_costs_of_a_run(job: Job) -> None:
-    """Statements: the preparation, the start, the ends of the run and of the job. The launcher starts processes."""
+    """Statements: the preparation, the start, the end of the run, two locks and the end of the job.
+
+    The launcher starts processes.
+    """
     with counted() as costs:
         attempt.execute(job)
-    assert costs == Costs(statements=4, round_trips=4, processes=0, log_bytes=96)
+    assert costs == Costs(statements=6, round_trips=4, processes=0, log_bytes=96)
 
 
 def test_a_job_that_ends_at_once_sends_nothing_to_redis(job: Job, calls: Any) -> None:

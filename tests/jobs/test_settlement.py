@@ -9,13 +9,12 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.errors import HoldError
 from billing.models import Balance, Hold, Plan
-from jobs import lifecycle, move_statements
+from jobs import lifecycle
 from jobs.enums import Status
 from jobs.lifecycle import Outcome
 from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
 from jobs.models import Job
 from jobs.queueing import sweep
-from simservice.statements import Statement
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key, make_running_job
@@ -78,8 +77,8 @@ def test_a_second_end_charges_nothing() -> None:
 def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
-        failing = re.sub("SELECT extract.* FROM ended\\s*$", "SELECT 1 / 0 FROM ended", move_statements.END.sql)
-        broken.setattr(move_statements, "END", Statement("failing_end", failing))
+        failing = re.sub("SELECT extract.* FROM ended\\s*$", "SELECT 1 / 0 FROM ended", lifecycle.SQL["end_job"])
+        broken.setitem(lifecycle.SQL, "end_job", failing)
         with pytest.raises(DataError):
             lifecycle.finish(job, DONE)
     assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))

@@ -14,7 +14,7 @@ from billing.models import Account, Entry, Grant, GrantReason, Hold, Plan
 from clients.models import ApiKey
 from jobs.enums import ACTIVE, Channel, Priority, Status
 from jobs.models import Build, IdempotencyKey, Job, JobEvent, JobProfile
-from jobs.submission.store import COLUMNS, FIELDS, STORE, KeyRecord, Ruling, store
+from jobs.submission.store import COLUMNS, FIELDS, SQL, KeyRecord, Ruling, store
 from simservice.ids import new_token, next_id
 from tests.concurrency import while_locked
 from tests.factories import BuildFactory, make_account, make_job, make_key
@@ -156,7 +156,7 @@ def test_the_limit_is_counted_with_an_index() -> None:
         # The other tables contain few rows.
         cursor.execute("SET LOCAL enable_seqscan = off")
         values = {name: field.get_db_prep_save(getattr(job, name), connection) for name, field in FIELDS.items()}
-        cursor.execute(f"EXPLAIN {STORE.sql}", defaultdict(lambda: "1", values))
+        cursor.execute(f"EXPLAIN {SQL['store_job']}", defaultdict(lambda: "1", values))
         plan = str(cursor.fetchall())
     for index in ("job_active", "grant_spendable", "billing_account_pkey", "billing_balance_pkey"):
         assert index in plan

@@ -9,13 +9,13 @@ from billing.models import Plan
 from simservice import pooler
 from simservice.database import is_pooled
 from simservice.doctor import Level
-from simservice.statements import Statement, run
+from simservice.statements import run
 from tests.factories import PlanFactory
 from tests.pgbouncer import POOLED
 from tests.statements import traffic
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE name = 'pooled_one'"
+PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%pooled_one%'"
 
 
 def test_a_pooler_is_recognized() -> None:
@@ -24,7 +24,7 @@ def test_a_pooler_is_recognized() -> None:
 
 
 def test_statements_are_prepared_only_on_a_direct_connection() -> None:
-    assert run(Statement("pooled_one", "SELECT %(value)s + 1"), values={"value": 1}) == [(2,)]
+    assert run("/* pooled_one */ SELECT %(value)s + 1", values={"value": 1}) == [(2,)]
     with connection.cursor() as cursor:
         cursor.execute(PREPARED)
         assert cursor.fetchone() == (int(POOLED not in os.environ),)

@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import (
+    DataError,
     NotSupportedError,
     OperationalError,
     ProgrammingError,
-    close_old_connections,
     connection,
     transaction,
 )
 
 from simservice import statements
-from simservice.statements import Statement, run
+from simservice.statements import run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("poolers keep no prepared statements")]
-READ = Statement("read_changed", "SELECT label FROM changed")
+READ = "SELECT label FROM changed"
 
 
 def execute(sql: str) -> None:
@@ -48,11 +49,9 @@ def test_deallocated_statements_are_prepared_again(command: str) -> None:
     assert run(READ, values={}) == [("a",)]
 
 
-def test_a_failed_transaction_drops_its_connection() -> None:
-    for _ in range(2):
-        with pytest.raises(NotSupportedError), transaction.atomic():
-            run(READ, values={})
-    close_old_connections()
+def test_a_rollback_prepares_the_statements_again() -> None:
+    with pytest.raises(NotSupportedError), transaction.atomic():
+        run(READ, values={})
     with transaction.atomic():
         assert run(READ, values={}) == [("a",)]
 
@@ -61,22 +60,36 @@ def test_other_errors_keep_the_connection() -> None:
     execute("DROP TABLE changed; CREATE TABLE changed (label integer)")
     before = connection.connection
     with pytest.raises(ProgrammingError):
-        run(Statement("read_missing", "SELECT missing FROM changed"), values={})
+        run("SELECT missing FROM changed", values={})
     assert connection.connection is before
 
 
-def test_a_changed_column_fails_an_open_transaction() -> None:
-    with pytest.raises(NotSupportedError), transaction.atomic():
-        run(READ, values={})
-    assert run(READ, values={}) == [("a",)]
+def test_values_of_all_sizes_share_a_prepared_statement() -> None:
+    values: list[dict[str, Any]] = [
+        {"number": 1, "data": b"1", "id": uuid4()},
+        {"number": 2**40, "data": None, "id": None},
+        {"number": None, "data": b"", "id": None},
+    ]
+    for each in values:
+        sizes = "SELECT %(number)s::bigint, %(data)s::bytea, %(id)s::uuid AS sizes"
+        assert run(sizes, values=each) == [tuple(each.values())]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%sizes'")
+        assert cursor.fetchone() == (1,)
+
+
+def test_the_statements_of_django_are_not_prepared() -> None:
+    with pytest.raises(DataError):
+        run("SELECT 1 / %(zero)s::integer", values={"zero": 0})
+    assert connection.connection.prepare_threshold is None
 
 
 @pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that grows with each statement; all fail, on a connection that Django has not checked."""
-    executed: list[Statement] = []
+    executed: list[str] = []
 
-    def fail(*run: Statement, **_: object) -> list[statements.Row]:
+    def fail(*run: str, **_: object) -> list[statements.Row]:
         executed.extend(run)
         raise OperationalError
 
@@ -89,24 +102,22 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
 
 @pytest.mark.parametrize(("usable", "count"), [(True, 1), (False, 2)])
 def test_a_first_read_is_repeated_only_on_a_new_connection(
-    failing: list[Statement],
+    failing: list[str],
     monkeypatch: pytest.MonkeyPatch,
     usable: bool,  # noqa: FBT001
     count: int,
 ) -> None:
     monkeypatch.setattr(connection, "is_usable", lambda: usable)
     with pytest.raises(OperationalError):
-        statements.read_first(Statement("one", "SELECT 1"), values={})
+        statements.read_first("SELECT 1", values={})
     assert len(failing) == count
 
 
-def test_a_first_read_is_not_repeated_in_a_transaction(
-    failing: list[Statement], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_read_is_not_repeated_in_a_transaction(failing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     wrapper: Any = connection
     with transaction.atomic():
         wrapper.health_check_done = False
         monkeypatch.setattr(connection, "is_usable", lambda: False)
         with pytest.raises(OperationalError):
-            statements.read_first(Statement("one", "SELECT 1"), values={})
+            statements.read_first("SELECT 1", values={})
     assert len(failing) == 1

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from tests.webhooks.helpers import STEADY, make_client_with_events
-from webhooks.claims import CANDIDATES, NEXT_DUE, Attempt, claim
+from webhooks.claims import SQL, Attempt, claim
 from webhooks.http_client import Response
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.retries import record_responses
@@ -125,14 +125,14 @@ def clients() -> list[int]:
 
 def test_candidates_are_found_with_one_search_for_each_client(clients: list[int]) -> None:
     limits = {"failing": False, "per_client": 4, "per_account": 12, "spare": timedelta(seconds=1), "room": 48}
-    indexes, scanned, pages = explain(CANDIDATES, limits)
+    indexes, scanned, pages = explain(SQL["candidates"], limits)
     assert "event_waiting_by_client" in indexes
     assert "webhooks_event" not in scanned
     assert pages < 100
 
 
 def test_due_events_are_read_by_an_index(clients: list[int]) -> None:
-    indexes, scanned, pages = explain(NEXT_DUE, [clients, 4])
+    indexes, scanned, pages = explain(SQL["next_due"], [clients, 4])
     assert indexes == {"event_waiting_by_client"}
     assert scanned == set()
     assert pages < 200

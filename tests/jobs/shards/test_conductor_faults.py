@@ -24,7 +24,6 @@ from jobs.execution import attempt, conductor, helper, shard_intake
 from jobs.execution.conductor import Conductor
 from jobs.execution.shard_intake import Intake
 from jobs.models import Artifact, Build, Job, Run, Shard, ShardedStage
-from jobs.move_statements import MAX_LOSSES
 from jobs.shards import executables, files, moves
 from jobs.simulator.process import SimulatorProcess
 from tests.concurrency import at_once
@@ -313,7 +312,7 @@ def test_losses_stop_the_shard_that_the_conductor_runs(tmp_path: Path) -> None:
 
     def lose() -> None:
         wait_until(lambda: Run.objects.filter(shard=0).exists())
-        Shard.objects.filter(number=3).update(losses=MAX_LOSSES)
+        Shard.objects.filter(number=3).update(losses=lifecycle.MAX_LOSSES)
 
     started = time.monotonic()
     assert during(submit(), lose).status == "running"

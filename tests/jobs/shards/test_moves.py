@@ -9,7 +9,6 @@ from django.db.models.functions import Now
 from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.models import Job, Run, Shard, ShardedStage
-from jobs.move_statements import MAX_LOSSES
 from jobs.queueing import claims
 from jobs.shards import executables, moves
 from tests.concurrency import at_once, while_locked
@@ -93,7 +92,7 @@ def test_helpers_leave_shard_0_to_the_conductor() -> None:
 
 def test_a_shard_that_was_lost_three_times_is_not_claimed() -> None:
     stage = make_stage()
-    Shard.objects.exclude(number=0).update(losses=MAX_LOSSES)
+    Shard.objects.exclude(number=0).update(losses=lifecycle.MAX_LOSSES)
     assert moves.find_open([]) is None
     assert claim(stage) is None
     assert claimed(stage, conducts=True).number == 0

@@ -1,0 +1,151 @@
+-- Frequent moves of jobs, and the renewal of the lease. Each takes one round trip; `lifecycle.move` with further
+-- queries would have the same result in many.
+
+-- part: lease_end
+-- When a lease that is taken or renewed by the statement expires.
+statement_timestamp() + %(lease_seconds)s * interval '1 second'
+
+-- part: current_job
+-- The job of a sharded stage, if the stage is not void.
+JOIN jobs_job AS job ON job.id = stage.job_id AND job.attempt = stage.attempt
+    AND job.status IN ('starting', 'running')
+
+-- part: may_start
+-- Conditions of every claim of a shard, by a helper or the conductor.
+job.cancel_requested_at IS NULL AND job.lease_expires_at > statement_timestamp() AND stage.stop_reason = ''
+
+-- part: needs_help
+-- Conditions of a claim by a helper. The job is running, because its conductor has then tested the build. The funds
+-- cover a whole slice, because a smaller rest is kept for running shards.
+{may_start} AND job.status = 'running' AND stage.allotted_ms + stage.slice_ms <= stage.funded_ms
+
+-- part: claimable
+-- Shards that may be claimed.
+jobs_shard.status = 'waiting' AND losses < {max_losses}
+
+-- name: find_open_stage
+-- Return the open stage with the best priority and, among equals, the earliest submission. An open stage has a
+-- waiting shard, a free seat and funds.
+SELECT stage.id, stage.priority FROM jobs_shardedstage AS stage {current_job}
+WHERE {needs_help} AND NOT stage.id = ANY(%(skipped)s::bigint[])
+    AND EXISTS (SELECT FROM jobs_shard WHERE stage_id = stage.id AND {claimable} AND number > 0)
+    AND (SELECT count(*) FROM jobs_shard WHERE stage_id = stage.id AND status = 'running' AND seat > 0)
+        < stage.slots - 1
+ORDER BY stage.priority, stage.job_id LIMIT 1
+
+-- name: mark_queued
+-- Move a pending job to queued. Return a row if it was moved.
+WITH moved AS (
+    UPDATE jobs_job SET status = 'queued', updated_at = statement_timestamp()
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status = 'pending' RETURNING id, attempt
+)
+INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+SELECT id, statement_timestamp(), 'pending', 'queued', attempt, '' FROM moved RETURNING job_id
+
+-- name: claim_job
+-- Claim the best waiting job, unless a shard comes first, and return its columns. `FOR UPDATE` reads the latest
+-- version of a row, and locked rows are skipped, so this never waits. It reads past overdue jobs, about 1 µs each.
+-- The sweep ends overdue jobs, because ending one here would delay the claim more than reading past thousands.
+-- `nullif` hides the branches from the planner, which would expect few rows and sort all waiting jobs. The update
+-- compares with a subquery, because a join could read the whole table after misleading statistics.
+WITH open AS (
+    {find_open_stage}
+), best AS (
+    SELECT id, status FROM jobs_job
+    WHERE status IN ('pending', 'queued') AND queue_deadline_at > statement_timestamp()
+        AND priority <= coalesce((SELECT priority FROM open), 32767)
+        AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
+    ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE jobs_job SET status = 'starting', attempt = attempt + 1, worker = %(worker)s,
+        lease_expires_at = {lease_end}, updated_at = statement_timestamp()
+    WHERE id = (SELECT id FROM best) RETURNING {claimed_columns}
+), event AS (
+    INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+    SELECT best.id, statement_timestamp(), best.status, claimed.status, attempt, %(reason)s
+    FROM claimed JOIN best USING (id)
+)
+SELECT * FROM claimed
+
+-- part: inserted_run
+-- Insert the run of a stage if the part `held` contains the job.
+INSERT INTO jobs_run (
+    job_id, attempt, stage, shard, try_number, build_id, started_at, stopped_for, sandbox_layers
+)
+SELECT id, attempt, %(stage)s::integer, 0, %(try_number)s::integer, %(build_id)s::uuid, statement_timestamp(),
+    '', '[]'
+FROM held
+RETURNING id, started_at
+
+-- name: start_job
+-- Move a job to running and insert its first run.
+WITH held AS (
+    UPDATE jobs_job SET status = 'running', build_id = %(build_id)s, started_at = statement_timestamp(),
+        updated_at = statement_timestamp()
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status = 'starting' RETURNING id, attempt
+), event AS (
+    INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+    SELECT id, statement_timestamp(), 'starting', 'running', attempt, '' FROM held
+) {inserted_run}
+
+-- name: start_stage
+-- Insert the run of a later stage. The lock keeps the job from ending or being requeued at the same time.
+WITH held AS (
+    SELECT id, attempt FROM jobs_job
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running') FOR NO KEY UPDATE
+) {inserted_run}
+
+-- part: run_end
+-- Columns of a run whose process has ended, for use in an UPDATE.
+ended_at = statement_timestamp(), wall_ms = %(wall_ms)s, cpu_ms = %(cpu_ms)s,
+peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_for = %(stopped_for)s,
+sandbox_layers = %(layers)s
+
+-- name: renew_lease
+-- Renew the lease of a job. Return a row, with whether its cancellation was requested, if the attempt has the job.
+UPDATE jobs_job SET lease_expires_at = {lease_end}
+WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running')
+RETURNING cancel_requested_at IS NOT NULL
+
+-- name: lock_job
+-- Lock a job's row.
+SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE
+
+-- name: end_job
+-- End a job whose row and whose account's balance are locked, if it still has the expected status and attempt, and
+-- if its hold can be settled. If it ended, return the seconds since its first simulator started, null if none did.
+WITH ended AS (
+    UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
+        simulator_exit_code = %(exit_code)s, sim_duration_ms = %(sim_duration_ms)s,
+        slots_used = %(slots_used)s, credits_consumed = %(spent)s, summary = %(summary)s,
+        warnings = %(warnings)s, character = %(character)s, missing_artifacts = %(missing_artifacts)s,
+        percent = %(percent)s, worker = '', lease_expires_at = NULL, completed_at = statement_timestamp(),
+        updated_at = statement_timestamp()
+    WHERE id = %(job_id)s AND status = %(from_status)s AND attempt = %(attempt)s AND {is_settlement_possible}
+    RETURNING *
+), event AS (
+    INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
+    SELECT id, statement_timestamp(), %(from_status)s, status, attempt, coalesce(status_reason, '') FROM ended
+), settling AS (
+    SELECT id AS job_id FROM ended
+), {settlement}, counted AS (
+    {counted_usage}
+), notifying AS (
+    SELECT id AS job_id, client_id, trace_parent FROM ended WHERE wants_webhook
+), notified AS (
+    {inserted_event}
+), stored AS (
+    INSERT INTO jobs_artifact ({artifact_columns})
+    SELECT {artifact_values}
+    FROM ended, jsonb_populate_recordset(NULL::jobs_artifact, %(artifacts)s::jsonb) AS artifact
+    RETURNING bytes
+), weighed AS (
+    {added_bytes}
+), detailed AS (
+    INSERT INTO jobs_jobdetails (job_id, version, document)
+    SELECT id, %(details_version)s, %(details)s::bytea FROM ended WHERE %(details)s::bytea IS NOT NULL
+), ranked AS (
+    INSERT INTO jobs_jobranking (job_id, document)
+    SELECT id, %(ranking)s::bytea FROM ended WHERE %(ranking)s::bytea IS NOT NULL
+)
+SELECT extract(epoch FROM completed_at - started_at)::float8 FROM ended

@@ -1,0 +1,16 @@
+-- Marks of the queue.
+
+-- name: marks
+-- Read the next jobs after a key and return a sample of them, always with the last job of each lane: its priority and
+-- id, the number of jobs up to and including this job, their seconds of work, and the number of jobs that were read.
+SELECT priority, id, position, work, total FROM (
+    SELECT priority, id, row_number() OVER line AS position, count(*) OVER () AS total,
+        sum(coalesce((%s::float8[])[vcpus], %s)) OVER line AS work,
+        lead(priority) OVER line IS DISTINCT FROM priority AS ends_lane
+    FROM (
+        SELECT priority, id, vcpus FROM jobs_job
+        WHERE status IN ('pending', 'queued') AND (priority, id) > (%s, %s) ORDER BY priority, id LIMIT %s
+    ) AS part
+    WINDOW line AS (ORDER BY priority, id ROWS UNBOUNDED PRECEDING)
+) AS waiting WHERE ends_lane OR position %% ((total - 1) / %s + 1) = 0
+ORDER BY position

@@ -1,0 +1,167 @@
+-- Moves of shards. A statement that changes a shard follows `lock_sharded_stage`, so the moves of one stage happen one
+-- after the other, and each sees the one before. Whether a stage is void is read from its job without a lock. If the
+-- job ends at the same moment, the move does no harm, because nothing reads the job's shards any more.
+
+-- name: lock_sharded_stage
+-- Lock a stage's row.
+SELECT FROM jobs_shardedstage WHERE id = %(stage_id)s FOR NO KEY UPDATE
+
+-- name: claim_shard
+-- Start a try of the stage's first waiting shard. `conducts` is for the slot that has the job: its seat is 0, it may
+-- use less than a slice, and it may run shard 0. A helper's shard comes after waiting jobs of the same or a better
+-- priority.
+WITH open AS (
+    SELECT least(stage.slice_ms, stage.funded_ms - stage.allotted_ms) AS allowance_ms,
+        CASE WHEN %(conducts)s THEN 0 ELSE (
+            SELECT min(free) FROM generate_series(1, stage.slots - 1) AS free
+            WHERE NOT EXISTS (
+                SELECT FROM jobs_shard WHERE stage_id = stage.id AND status = 'running' AND seat = free
+            )
+        ) END AS seat
+    FROM jobs_shardedstage AS stage {current_job}
+    WHERE stage.id = %(stage_id)s AND CASE
+        WHEN %(conducts)s THEN {may_start} AND stage.allotted_ms < stage.funded_ms
+        ELSE {needs_help} AND NOT EXISTS (
+            SELECT FROM jobs_job WHERE status IN ('pending', 'queued') AND priority <= stage.priority
+                AND queue_deadline_at > statement_timestamp()
+        )
+    END
+), best AS (
+    SELECT id FROM jobs_shard
+    WHERE stage_id = %(stage_id)s AND {claimable} AND (%(conducts)s OR number > 0)
+    ORDER BY number LIMIT 1
+), claimed AS (
+    UPDATE jobs_shard SET status = 'running', try_number = try_number + 1, seat = open.seat,
+        worker = %(worker)s, lease_expires_at = {lease_end}, allowance_ms = open.allowance_ms
+    FROM open, best WHERE jobs_shard.id = best.id AND open.seat IS NOT NULL
+    RETURNING jobs_shard.id, stage_id, number, try_number, jobs_shard.seat, jobs_shard.allowance_ms, text,
+        profilesets, full_baseline
+), allotted AS (
+    UPDATE jobs_shardedstage SET allotted_ms = allotted_ms + claimed.allowance_ms
+    FROM claimed WHERE jobs_shardedstage.id = claimed.stage_id
+)
+SELECT * FROM claimed
+
+-- name: start_shard
+-- Insert the run of a shard's try, or return the one that was inserted before. The job's row is locked, so the job
+-- cannot end or be requeued at the same time.
+INSERT INTO jobs_run (
+    job_id, attempt, stage, shard, try_number, seat, build_id, started_at, stopped_for, sandbox_layers
+)
+SELECT stage.job_id, stage.attempt, stage.stage, number, try_number, seat, stage.build_id,
+    statement_timestamp(), '', '[]'
+FROM jobs_shard JOIN jobs_shardedstage AS stage ON stage.id = stage_id {current_job}
+WHERE jobs_shard.id = %(shard_id)s AND try_number = %(try_number)s AND jobs_shard.status = 'running'
+ON CONFLICT (job_id, attempt, stage, shard, try_number) DO UPDATE SET seat = EXCLUDED.seat
+RETURNING id
+
+-- name: renew_shard
+-- Renew the lease of a running shard and extend its allowance by `wanted_ms`, or by what is left. Return the
+-- allowance, the time that is left for the stage, whether cancellation was requested, and why the shard must stop.
+WITH open AS (
+    SELECT stage.id, stage.stop_reason, job.cancel_requested_at IS NOT NULL AS is_cancelled,
+        stage.funded_ms - stage.allotted_ms AS free_ms,
+        least(%(wanted_ms)s, stage.funded_ms - stage.allotted_ms) AS more_ms
+    FROM jobs_shardedstage AS stage {current_job} WHERE stage.id = %(stage_id)s
+), renewed AS (
+    UPDATE jobs_shard SET lease_expires_at = {lease_end}, allowance_ms = allowance_ms + more_ms
+    FROM open
+    WHERE jobs_shard.id = %(shard_id)s AND try_number = %(try_number)s AND status = 'running'
+    RETURNING allowance_ms
+), allotted AS (
+    UPDATE jobs_shardedstage SET allotted_ms = allotted_ms + more_ms
+    FROM open, renewed WHERE jobs_shardedstage.id = open.id
+)
+SELECT allowance_ms, free_ms - more_ms, is_cancelled, stop_reason FROM open, renewed
+
+-- part: freed
+-- Columns of a shard that no slot has, for use in an UPDATE.
+seat = NULL, worker = '', lease_expires_at = NULL, allowance_ms = 0
+
+-- part: shard_before
+-- Part of a WITH clause: the shard as it is before the move.
+before AS (SELECT id, stage_id, number, allowance_ms, billed_ms FROM jobs_shard WHERE id = %(shard_id)s)
+
+-- name: end_shard
+-- End a running shard with its result, and its run. Time beyond its allowance is not billed.
+WITH {shard_before}, ended AS (
+    UPDATE jobs_shard SET status = %(status)s, result = %(result)s::jsonb,
+        billed_ms = least(%(billed_ms)s, before.allowance_ms), {freed}
+    FROM before, jobs_shardedstage AS stage {current_job}
+    WHERE stage.id = before.stage_id AND jobs_shard.id = before.id AND try_number = %(try_number)s
+        AND jobs_shard.status = 'running'
+    RETURNING jobs_shard.stage_id, jobs_shard.billed_ms - before.allowance_ms AS change_ms
+), allotted AS (
+    UPDATE jobs_shardedstage SET allotted_ms = allotted_ms + change_ms
+    FROM ended WHERE jobs_shardedstage.id = ended.stage_id
+), run AS (
+    UPDATE jobs_run SET {run_end} FROM ended WHERE jobs_run.id = %(run_id)s AND ended_at IS NULL
+)
+SELECT FROM ended
+
+-- name: return_shard
+-- Return a running shard to the stage's queue, add `losses`, and mark its run as lost. With `expired_only`,
+-- its lease must have expired.
+WITH {shard_before}, returned AS (
+    UPDATE jobs_shard SET status = 'waiting', losses = losses + %(losses)s, {freed}
+    FROM before
+    WHERE jobs_shard.id = before.id AND try_number = %(try_number)s AND status = 'running'
+        AND (NOT %(expired_only)s OR lease_expires_at < statement_timestamp())
+    RETURNING jobs_shard.stage_id, jobs_shard.number, before.allowance_ms
+), allotted AS (
+    UPDATE jobs_shardedstage SET allotted_ms = allotted_ms - allowance_ms
+    FROM returned WHERE jobs_shardedstage.id = returned.stage_id
+), run AS (
+    UPDATE jobs_run SET ended_at = statement_timestamp(), stopped_for = 'lost'
+    FROM returned JOIN jobs_shardedstage AS stage ON stage.id = returned.stage_id
+    WHERE jobs_run.job_id = stage.job_id AND jobs_run.attempt = stage.attempt AND jobs_run.stage = stage.stage
+        AND shard = returned.number AND try_number = %(try_number)s AND ended_at IS NULL
+)
+SELECT FROM returned
+
+-- name: reject_shard
+-- Return a done shard to the stage's queue, count a loss, and replace the text if one is given.
+WITH {shard_before}, rejected AS (
+    UPDATE jobs_shard SET status = 'waiting', losses = losses + 1, result = NULL, billed_ms = 0,
+        text = coalesce(%(text)s, text), full_baseline = full_baseline OR %(text)s IS NOT NULL
+    FROM before
+    WHERE jobs_shard.id = before.id AND try_number = %(try_number)s AND status = 'done'
+    RETURNING jobs_shard.stage_id, before.billed_ms
+), allotted AS (
+    UPDATE jobs_shardedstage SET allotted_ms = allotted_ms - billed_ms
+    FROM rejected WHERE jobs_shardedstage.id = rejected.stage_id
+)
+SELECT FROM rejected
+
+-- name: fund_sharded_stage
+-- Set the time that a stage is funded for.
+UPDATE jobs_shardedstage SET funded_ms = greatest(funded_ms, %(funded_ms)s) WHERE id = %(stage_id)s
+RETURNING id
+
+-- name: stop_sharded_stage
+-- Set why the shards of a stage must stop.
+UPDATE jobs_shardedstage SET stop_reason = %(stop_reason)s WHERE id = %(stage_id)s AND stop_reason = ''
+RETURNING id
+
+-- name: read_sharded_stage
+-- Return how many shards wait, run, have failed and were stopped, the profilesets of those that are done, the
+-- largest number of losses, the time that is free and funded, and the ids and tries of running shards whose lease
+-- has expired.
+SELECT count(*) FILTER (WHERE status = 'waiting'), count(*) FILTER (WHERE status = 'running'),
+    count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'stopped'),
+    coalesce(sum(profilesets) FILTER (WHERE status = 'done' AND number > 0), 0), max(losses),
+    min(funded_ms - allotted_ms), min(funded_ms),
+    coalesce(
+        jsonb_agg(jsonb_build_array(jobs_shard.id, try_number))
+            FILTER (WHERE status = 'running' AND lease_expires_at < statement_timestamp()),
+        '[]'
+    )
+FROM jobs_shard JOIN jobs_shardedstage AS stage ON stage.id = stage_id WHERE stage_id = %(stage_id)s
+
+-- name: remove_shards
+-- Remove the shards of a stage.
+DELETE FROM jobs_shard WHERE stage_id = %(stage_id)s
+
+-- name: remove_sharded_stage
+-- Remove a stage without shards.
+DELETE FROM jobs_shardedstage WHERE id = %(stage_id)s RETURNING id
