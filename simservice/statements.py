@@ -42,7 +42,11 @@ def run(*statements: str, values: Mapping[str, Any]) -> list[Row]:
     sees everything that was committed before it started. If an earlier statement waited for a lock, the later ones
     therefore see the changes committed during the wait, and their `statement_timestamp()` is after it. A single
     statement that waits for a lock does not: it reads other rows as they were before the wait, and its
-    `statement_timestamp()` is before it.
+    `statement_timestamp()` is before it. A job's stored times are in order, with one exception: a claim can appear
+    slightly earlier than an announcement at the same moment. Sort events by id.
+
+    The statements are sent without waiting for results. If the process dies in between, PostgreSQL ends the
+    transaction at once.
     """
     try:
         return _run(statements, values)

@@ -168,30 +168,19 @@ def _bounded(
         return stopped.value
 
 
-class UntypedInteger(Int8Dumper):
-    oid = 0
-
-
-class UntypedBytes(BytesBinaryDumper):
-    oid = 0
-
-
-class UntypedUUID(UUIDBinaryDumper):
-    oid = 0
+# PostgreSQL derives the types of these values from the statement. Otherwise, each size of integers, and each
+# combination of values and NULLs, would need a prepared statement of its own.
+DUMPERS: dict[type, Any] = {int: Int8Dumper, bytes: BytesBinaryDumper, UUID: UUIDBinaryDumper}
+UNTYPED = {kind: type("Untyped", (dumper,), {"oid": 0}) for kind, dumper in DUMPERS.items()}
 
 
 class PreparedCursor(psycopg.RawCursor[Any]):
-    """A cursor that sends statements and named values separately, so that statements can be prepared.
-
-    PostgreSQL derives the types of values from the statement. If the cursor named types, each size of integers, and
-    each combination of values and NULLs, would need a prepared statement of its own.
-    """
+    """A cursor that sends statements and named values separately, so that statements can be prepared."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         super().__init__(connection)
-        self.adapters.register_dumper(int, UntypedInteger)
-        self.adapters.register_dumper(bytes, UntypedBytes)
-        self.adapters.register_dumper(UUID, UntypedUUID)
+        for kind, dumper in UNTYPED.items():
+            self.adapters.register_dumper(kind, dumper)
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
         text, names = numbered(query)

@@ -26,7 +26,7 @@ from tests.jobs.api.response_checks import checked
 REFUSED = body_with("profile.text", PROFILE + "html=/tmp/x")
 NUL = body_with("profile.text", "mage=\0")
 # Queries of a submission with an idempotency key, beside those of the request
-OF_EACH = 4
+OF_EACH = 6
 UNREADABLE: list[Any] = [None, 5, "text", [], {}, body_with("build.channel", "yearly"), body_with("more", 1), NUL]
 
 
