@@ -395,6 +395,8 @@ LOGGING = {
         **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
         # Anyone can send a wrong Host header, and each one would log a traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
+        # A receiver of webhooks can cause its warnings, and some contain the URL's path, which can be a secret.
+        "urllib3": {"level": "ERROR"},
     },
 }
 

@@ -1,119 +1,205 @@
-"""Idle connections to receivers, kept for the next delivery to the same endpoint."""
+"""Connections of urllib3 to receivers, within the limits of a request: addresses, time and size of the response.
 
-import select
+urllib3 passes nothing about a request on to connections and sockets, so they find it in `exchange`.
+"""
+
+import io
 import ssl
 import threading
 import time
-from collections.abc import Container
-from dataclasses import dataclass, field
-from http.client import HTTPResponse
-from typing import NamedTuple
+from collections.abc import Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPException
+from typing import Any
 
 from django.conf import settings
+from urllib3 import HTTPSConnectionPool
+from urllib3.connection import HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
+from webhooks.name_resolution import MAX_ADDRESSES
+
+# Of a whole response, including headers and 1xx responses.
+MAX_RESPONSE_BYTES = 128 * 1024
 # Shorter than the usual limits of servers, five seconds or more, so that few connections are closed in use.
 IDLE_SECONDS = 4.0
 # A busy connection is replaced after this time, so that a changed certificate is noticed.
 MAX_AGE_SECONDS = 60.0
-MAX_IDLE = 64
+# Each has at most `WEBHOOK_IN_FLIGHT` idle connections.
+MAX_POOLS = 64
 
 
-class Peer(NamedTuple):
-    """What a connection can be used for: the deliveries of one client to one server."""
-
-    client_id: int
-    host: str
-    port: int
+class InvalidResponse(HTTPException):
+    """The response breaks a rule; the message is a sentence for the delivery log."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Connection:
-    """An open TLS connection to an address of its peer's host."""
+@dataclass
+class Exchange:
+    """A request in progress."""
 
-    peer: Peer
-    address: str
-    socket: ssl.SSLSocket
     # By the monotonic clock
-    opened_at: float = field(default_factory=time.monotonic)
+    deadline: float
+    # The checked ones, and the one that the request goes to.
+    addresses: Sequence[str] = ()
+    address: str = ""
+    # Whether only a new connection can be used, or one was opened.
+    needs_new: bool = False
+    # Bytes of the response, including its headers
+    received: int = 0
 
-    def is_quiet(self) -> bool:
-        """Return whether nothing has arrived since the last response: no data, no end of the connection."""
-        poll = select.poll()
-        poll.register(self.socket, select.POLLIN)
-        return not self.socket.pending() and not poll.poll(0)
+    def seconds_left(self) -> float:
+        """Return the remaining seconds. Raises TimeoutError if there are none."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+exchange = ContextVar[Exchange]("exchange")
+
+
+class TLSSocket(ssl.SSLSocket):
+    """A socket that waits at most until the deadline of the exchange."""
+
+    address = ""
+    opened_at = used_at = 0.0
+    # Whether a response has ended, and whether more than it has arrived.
+    has_ended = has_surplus = False
+
+    def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002
+        self.address, self.opened_at = self.getpeername()[0], time.monotonic()
+        self._join()
+        super().do_handshake(block)
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        self._join()
+        return super().send(data, flags)
+
+    def recv_into(self, buffer: Any, *_: Any) -> int:
+        """Read the available bytes. Raises OSError, or InvalidResponse if there are too many."""
+        if self.has_ended:
+            return 0
+        current = self._join()
+        if current.received > MAX_RESPONSE_BYTES:
+            raise InvalidResponse(f"The response headers are longer than {MAX_RESPONSE_BYTES} bytes.")
+        count = super().recv_into(buffer)
+        current.received += count
+        self.used_at = time.monotonic()
+        return count
+
+    def _join(self) -> Exchange:
+        """Limit the next operation to the time left, and return the exchange."""
+        current = exchange.get()
+        current.address = self.address
+        self.settimeout(current.seconds_left())
+        return current
+
+    def makefile(self, *_: Any, **__: Any) -> "Reader":  # type: ignore[override]
+        """Return a reader for one response."""
+        self.has_ended, self.has_surplus = False, True
+        reader = Reader(super().makefile("rb", buffering=0))
+        reader.socket = self
+        return reader
+
+
+class Reader(io.BufferedReader):
+    """The bytes of a response, closed at its end."""
+
+    socket: TLSSocket
 
     def close(self) -> None:
-        self.socket.close()
+        if not self.closed:
+            self.socket.has_ended = True
+            # After a timeout, the socket raises an error.
+            with suppress(OSError):
+                self.socket.has_surplus = bool(self.peek())
+        super().close()
 
 
-def can_be_kept(response: HTTPResponse) -> bool:
-    """Return whether a response was read to an end that its headers state without doubt, and the server stays."""
-    has_length, encoding = "Content-Length" in response.headers, response.getheader("Transfer-Encoding")
-    is_clear = not encoding or (response.chunked and not has_length)
-    # A response is also closed if the connection ended before the stated length.
-    has_ended = response.isclosed() and (response.chunked or not response.length)
-    return is_clear and has_ended and not response.will_close
+class Connection(HTTPSConnection):
+    """A connection to an address, `host`, of a server, `server_hostname`."""
+
+    sock: TLSSocket
+
+    def connect(self) -> None:
+        """Connect to the first checked address that accepts; each gets an equal part of the time."""
+        current = exchange.get()
+        current.needs_new, untried = True, list(current.addresses[:MAX_ADDRESSES])
+        while self.is_closed:
+            self.timeout = current.seconds_left() / len(untried)
+            self.host = untried.pop(0)
+            try:
+                super().connect()
+            except (ConnectTimeoutError, NewConnectionError):
+                if not untried:
+                    raise
+
+    @property
+    def is_connected(self) -> bool:
+        """Return whether an idle connection can be used; urllib3 replaces it if not."""
+        current, now = exchange.get(), time.monotonic()
+        if current.needs_new or not super().is_connected or self.sock.pending() or self.sock.has_surplus:
+            return False
+        is_fresh = now - self.sock.used_at < IDLE_SECONDS and now - self.sock.opened_at < MAX_AGE_SECONDS
+        return is_fresh and self.host in current.addresses
+
+
+class Pool(HTTPSConnectionPool):
+    """The idle connections of one client to one server."""
+
+    ConnectionCls = Connection
+    used_at = 0.0
 
 
 class ConnectionPool:
-    """The idle connections of one dispatcher. A connection in use belongs to its thread and is not in the pool."""
+    """The idle connections of one dispatcher."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # With the times at which they became idle, the earliest first.
-        self._idle: list[tuple[float, Connection]] = []
+        # By client, host and port, in the order of their last use.
+        self._pools: dict[tuple[int, str, int], Pool] = {}
 
-    def take(self, peer: Peer, *, addresses: Container[str]) -> Connection | None:
-        """Remove and return a connection of a peer to one of the addresses, or None.
-
-        Closes connections of the peer that cannot be used, because they go to other addresses or were closed.
-        """
-        self.close_expired()
-        while connection := self._remove_newest(peer):
-            if connection.address in addresses and connection.is_quiet():
-                return connection
-            connection.close()
-        return None
-
-    def _remove_newest(self, peer: Peer) -> Connection | None:
+    def of(self, client_id: int, host: str, port: int) -> Pool:
+        """Return the pool of a client and a server. It may be closed by the time it is used."""
+        key = client_id, host, port
         with self._lock:
-            for number in range(len(self._idle) - 1, -1, -1):
-                if self._idle[number][1].peer == peer:
-                    return self._idle.pop(number)[1]
-        return None
-
-    def put(self, connection: Connection) -> None:
-        """Keep a connection whose last response was read completely, and close the oldest above the limits.
-
-        A peer has at most `WEBHOOK_IN_FLIGHT` idle connections; all peers together have at most `MAX_IDLE`. An old
-        connection is closed.
-        """
-        if time.monotonic() - connection.opened_at > MAX_AGE_SECONDS:
-            connection.close()
-            return
-        with self._lock:
-            self._idle.append((time.monotonic(), connection))
-            own = [entry for entry in self._idle if entry[1].peer == connection.peer]
-            surplus = own[: -settings.WEBHOOK_IN_FLIGHT] or self._idle[:-MAX_IDLE]
-            for entry in surplus:
-                self._idle.remove(entry)
-        _close(surplus)
+            pool = self._pools.pop(key, None) or Pool(
+                host,
+                port,
+                maxsize=settings.WEBHOOK_IN_FLIGHT,
+                server_hostname=host,
+                ssl_context=tls_context(settings.WEBHOOK_CA_FILE),
+            )
+            self._pools[key] = pool
+            pool.used_at = time.monotonic()
+            self._close(list(self._pools)[:-MAX_POOLS])
+        return pool
 
     def close_expired(self) -> None:
-        """Close the connections that have been idle for `IDLE_SECONDS`."""
+        """Close the pools that have not been used for `IDLE_SECONDS`."""
         expired_at = time.monotonic() - IDLE_SECONDS
         with self._lock:
-            count = sum(idle_since <= expired_at for idle_since, _ in self._idle)
-            expired, self._idle = self._idle[:count], self._idle[count:]
-        _close(expired)
+            self._close([key for key, pool in self._pools.items() if pool.used_at <= expired_at])
 
     def close(self) -> None:
-        """Close all idle connections."""
+        """Close all pools."""
         with self._lock:
-            closed, self._idle = self._idle, []
-        _close(closed)
+            self._close(list(self._pools))
+
+    def _close(self, keys: list[tuple[int, str, int]]) -> None:
+        for key in keys:
+            self._pools.pop(key).close()
 
 
-def _close(entries: list[tuple[float, Connection]]) -> None:
-    for _, connection in entries:
-        connection.close()
+@cache
+def tls_context(ca_file: str) -> ssl.SSLContext:
+    """Return a context that trusts the system's authorities, and those of a file unless its name is empty."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.sslsocket_class = TLSSocket
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    return context

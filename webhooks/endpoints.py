@@ -18,7 +18,7 @@ from clients.models import Client
 from simservice import encryption
 from simservice.clocks import database_time
 from simservice.encryption import EncryptedValue, Purpose
-from webhooks import addresses, http_client
+from webhooks import addresses, name_resolution
 from webhooks.models import Endpoint
 
 PREFIX = "whsec_"
@@ -48,8 +48,8 @@ def check_url(url: str) -> None:
     """
     target = addresses.parse(url)
     try:
-        http_client.resolve(target, deadline=http_client.Deadline(LOOKUP_SECONDS))
-    except http_client.RequestFailed as failed:
+        name_resolution.resolve(target, seconds=LOOKUP_SECONDS)
+    except name_resolution.NotResolved as failed:
         raise addresses.AddressRefused(str(failed)) from None
 
 

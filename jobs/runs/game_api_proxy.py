@@ -20,7 +20,7 @@ from typing import Self
 from jobs.runs.connect_requests import Rejected, parse_authority, parse_target, response
 from webhooks import addresses
 from webhooks.addresses import HTTPS_PORT
-from webhooks.http_client import MAX_ADDRESSES, ask_resolver
+from webhooks.name_resolution import MAX_ADDRESSES, ask_resolver
 
 logger = logging.getLogger(__name__)
 

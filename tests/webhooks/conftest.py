@@ -1,6 +1,7 @@
 """Fixtures for the tests of webhooks: a receiver, and a client whose webhook is sent to it."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing
 
 import pytest
@@ -10,7 +11,7 @@ from clients.audit import SYSTEM
 from clients.models import Client
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Authority, Receiver, make_authority, receiving
-from webhooks import dispatcher, endpoints, http_client
+from webhooks import dispatcher, endpoints, http_client, name_resolution
 from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
 
@@ -45,6 +46,18 @@ def post(connections: ConnectionPool) -> Post:
         return http_client.post(url, {}, body, client_id=client_id, connections=connections)
 
     return post
+
+
+@pytest.fixture
+def resolve_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that sets the addresses of all names."""
+
+    def resolve_to(*addresses: str) -> None:
+        future = Future[list[str]]()
+        future.set_result(list(addresses))
+        monkeypatch.setattr(name_resolution, "ask_resolver", lambda *_: future)
+
+    return resolve_to
 
 
 @pytest.fixture

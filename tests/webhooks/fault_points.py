@@ -3,7 +3,8 @@
 from functools import partial
 
 from tests.faults.points import Action, Arm, after, before
-from webhooks import claims, dispatcher, http_client, retries
+from webhooks import claims, dispatcher, retries
+from webhooks.connection_pool import Connection, TLSSocket
 
 
 def after_claim(action: Action) -> None:
@@ -24,9 +25,9 @@ POINTS: dict[str, Arm] = {
     "claimed, not committed": partial(after, claims, "start_attempts"),
     "claimed": after_claim,
     "before the request": partial(before, dispatcher, "deliver"),
-    "connected": partial(after, http_client, "connect"),
-    "TLS started": partial(after, http_client, "start_tls"),
-    "request sent": partial(before, http_client, "read_response"),
+    "connected": partial(before, TLSSocket, "do_handshake"),
+    "TLS started": partial(after, TLSSocket, "do_handshake"),
+    "request sent": partial(before, Connection, "getresponse"),
     "response received": partial(after, dispatcher, "deliver"),
     "before the outcome is recorded": partial(before, retries, "record_responses"),
     "outcome logged, not committed": partial(after, retries, "end_attempts"),

@@ -128,6 +128,11 @@ def respond(request: BaseHTTPRequestHandler, status: int, body: bytes = b"", **h
     request.wfile.write(body)
 
 
+def send(content: bytes, request: BaseHTTPRequestHandler) -> None:
+    """Send a whole response."""
+    request.wfile.write(content)
+
+
 def redirect(request: BaseHTTPRequestHandler) -> None:
     respond(request, 301, location="/followed")
 
@@ -217,6 +222,8 @@ class Handler(BaseHTTPRequestHandler):
     """Records each request, then behaves as its path says; a path that is a number is the response's status."""
 
     protocol_version = "HTTP/1.1"
+    # What follows a response would otherwise wait for the client to acknowledge the response.
+    disable_nagle_algorithm = True
     receiver: Receiver
 
     def do_POST(self) -> None:

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from clients.models import Client
 from tests.webhooks.helpers import end_job
 from tests.webhooks.receivers import Authority, Receiver, certificate, make_authority, receiving, respond
-from webhooks import advice, endpoints, http_client, maintenance, tasks
+from webhooks import advice, connection_pool, endpoints, http_client, maintenance, tasks
 from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
 from webhooks.models import Delivery, Endpoint
@@ -31,7 +31,7 @@ def post(url: str) -> Response:
 def trusting(authority: Authority, settings: Settings, *, ca_file: str | None = None) -> Iterator[Receiver]:
     """Run a receiver with an authority's certificate; trust that authority, or another file."""
     # Folders of tests that passed are used again under the same name.
-    http_client._tls_context.cache_clear()
+    connection_pool.tls_context.cache_clear()
     with receiving(authority) as running:
         settings.WEBHOOK_ALLOWED_ADDRESSES = [running.address]
         settings.WEBHOOK_CA_FILE = str(authority.ca_file) if ca_file is None else ca_file

@@ -1,79 +1,133 @@
 """How many idle connections are kept, and for how long."""
 
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 
+import psutil
 import pytest
 from pytest_django import Settings
 
 from tests.webhooks.conftest import Post
-from tests.webhooks.receivers import Receiver
+from tests.webhooks.receivers import Receiver, respond
 from webhooks import connection_pool
-from webhooks.connection_pool import Connection, ConnectionPool, Peer
+from webhooks.connection_pool import ConnectionPool
 
 
-def open_connections(receiver: Receiver, post: Post, pool: ConnectionPool, *, count: int) -> list[Connection]:
-    """Open connections and return them, out of the pool."""
+@pytest.fixture(autouse=True)
+def _keeps_open(receiver: Receiver) -> None:
     receiver.keeps_open = True
-    peer, taken = Peer(1, "localhost", receiver.port), []
-    for _ in range(count):
-        assert post(receiver.url()).status == 200
-        connection = pool.take(peer, addresses=["127.0.0.1"])
-        assert connection
-        taken.append(connection)
-    assert pool.take(peer, addresses=["127.0.0.1"]) is None
-    assert len(receiver.connections()) == count
-    return taken
 
 
-def are_closed(connections: list[Connection]) -> list[bool]:
-    return [connection.socket.fileno() == -1 for connection in connections]
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Stop the monotonic clock; the function moves it forward."""
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    return wait
 
 
-@pytest.mark.parametrize(("of_all", "of_peer"), [(64, 2), (2, 4)])
-def test_the_oldest_connections_above_a_limit_close(
-    of_all: int,
-    of_peer: int,
-    receiver: Receiver,
-    post: Post,
-    connections: ConnectionPool,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
+def post_at_once(receiver: Receiver, post: Post, *, count: int) -> None:
+    """Make requests of one client that are all in progress at the same time."""
+    present = threading.Barrier(count)
+
+    def hold(request: BaseHTTPRequestHandler) -> None:
+        present.wait(30)
+        respond(request, 200)
+
+    receiver.responders["/hold"] = hold
+    with ThreadPoolExecutor(count) as threads:
+        responses = list(threads.map(lambda _: post(receiver.url("/hold")), range(count)))
+    assert [response.status for response in responses] == [200] * count
+
+
+def open_ports(receiver: Receiver) -> set[int]:
+    """Return the client's ports of the connections to a receiver that this process has open."""
+    sockets = psutil.Process().net_connections("tcp")
+    return {one.laddr.port for one in sockets if one.raddr and one.raddr.port == receiver.port}
+
+
+def ports_of(receiver: Receiver, *numbers: int) -> set[int]:
+    """Return the client's ports of some requests, by their order of arrival."""
+    return {receiver.received[number].sender_port for number in numbers}
+
+
+def test_a_client_has_few_idle_connections(
+    receiver: Receiver, post: Post, connections: ConnectionPool, settings: Settings
 ) -> None:
-    monkeypatch.setattr(connection_pool, "MAX_IDLE", of_all)
-    settings.WEBHOOK_IN_FLIGHT = of_peer
-    opened = open_connections(receiver, post, connections, count=4)
-    for connection in opened:
-        connections.put(connection)
-    assert are_closed(opened) == [True, True, False, False]
+    settings.WEBHOOK_IN_FLIGHT = 2
+    post_at_once(receiver, post, count=4)
+    assert len(open_ports(receiver)) == 2
     connections.close()
-    assert all(are_closed(opened))
+    assert open_ports(receiver) == set()
+
+
+def test_connections_of_the_clients_used_last_are_kept(
+    receiver: Receiver, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_pool, "MAX_POOLS", 2)
+    for client_id in (1, 2, 1, 3):
+        assert post(receiver.url(), client_id=client_id).status == 200
+    assert open_ports(receiver) == ports_of(receiver, 0, 3)
 
 
 def test_few_connections_are_kept_for_a_short_time() -> None:
-    assert (connection_pool.MAX_IDLE, connection_pool.IDLE_SECONDS) == (64, 4)
+    assert (connection_pool.MAX_POOLS, connection_pool.IDLE_SECONDS) == (64, 4)
 
 
-def test_an_old_connection_is_not_kept(
-    receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+def test_a_busy_connection_is_replaced_after_a_minute(
+    receiver: Receiver, post: Post, clock: Callable[[float], None]
 ) -> None:
-    (connection,) = open_connections(receiver, post, connections, count=1)
-    monkeypatch.setattr(connection_pool, "MAX_AGE_SECONDS", 0.0)
-    connections.put(connection)
-    assert are_closed([connection]) == [True]
+    for _ in range(30):
+        assert post(receiver.url()).status == 200
+        clock(3)
+    assert len(receiver.connections()) == 2
+    assert ports_of(receiver, 0) == ports_of(receiver, 19)
+    assert open_ports(receiver) == ports_of(receiver, 20) == ports_of(receiver, 29)
 
 
-def test_a_connection_closes_after_a_short_idle_time(
-    receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+def test_connections_close_after_a_short_idle_time(
+    receiver: Receiver, post: Post, connections: ConnectionPool, clock: Callable[[float], None]
 ) -> None:
-    old, new = open_connections(receiver, post, connections, count=2)
-    now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    connections.put(old)
-    now += 3
-    connections.put(new)
-    now += 1
+    assert post(receiver.url(), client_id=1).status == 200
+    clock(3)
+    assert post(receiver.url(), client_id=2).status == 200
+    clock(1)
     connections.close_expired()
-    assert are_closed([old, new]) == [True, False]
-    now += 3
-    assert connections.take(new.peer, addresses=[new.address]) is None
-    assert are_closed([new]) == [True]
+    assert open_ports(receiver) == ports_of(receiver, 1)
+    clock(3)
+    assert post(receiver.url(), client_id=2).status == 200
+    assert open_ports(receiver) == ports_of(receiver, 2)
+
+
+def test_an_idle_connection_of_a_busy_client_is_not_used(
+    receiver: Receiver, post: Post, clock: Callable[[float], None]
+) -> None:
+    post_at_once(receiver, post, count=2)
+    clock(3)
+    assert post(receiver.url()).status == 200
+    clock(3)
+    post_at_once(receiver, post, count=2)
+    assert ports_of(receiver, 2) < ports_of(receiver, 3, 4)
+    assert len(receiver.connections()) == 3
+
+
+def test_a_pool_that_was_closed_meanwhile_is_replaced(
+    receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_then_close(client_id: int, host: str, port: int) -> connection_pool.Pool:
+        pool = of(client_id, host, port)
+        monkeypatch.undo()
+        connections.close()
+        return pool
+
+    of = connections.of
+    monkeypatch.setattr(connections, "of", of_then_close)
+    assert post(receiver.url()).status == 200

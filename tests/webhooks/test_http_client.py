@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from pytest_django import Settings
 
 from localstack.redis_server import free_port
-from tests.webhooks.receivers import Receiver
+from tests.webhooks.receivers import Receiver, respond, send
 from webhooks import http_client
 from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
@@ -80,24 +81,64 @@ def test_only_the_beginning_of_a_huge_body_is_read(receiver: Receiver) -> None:
     assert (response.status, len(response.body), response.problem) == (200, 64 * 1024, "")
 
 
-@pytest.mark.parametrize("path", ["/nonsense", "/continue", "/103"])
-def test_an_invalid_response_is_reported(path: str, receiver: Receiver) -> None:
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/nonsense", "The response is not valid HTTP: BadStatusLine."),
+        ("/continue", "The response headers are longer than 131072 bytes."),
+        ("/103", "The response's status, 103, is not final."),
+    ],
+)
+def test_an_invalid_response_is_reported(path: str, detail: str, receiver: Receiver) -> None:
     response = post(receiver.url(path))
-    assert (response.status, response.problem) == (None, "protocol")
+    assert (response.status, response.problem, response.detail) == (None, "protocol", detail)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Content-Length: 0\r\nTransfer-Encoding: chunked",
+        "no colon",
+        "Content-Encoding: " + "gzip," * 9,
+        "\xe9: \xe9",
+    ],
+)
+def test_an_odd_header_keeps_the_status_and_is_not_logged(
+    head: str, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode("latin-1")
+    receiver.responders["/secret"] = partial(send, response)
+    assert post(receiver.url("/secret")).status == 200
+    assert caplog.records == []
+
+
+def test_lengths_that_differ_are_invalid(receiver: Receiver) -> None:
+    content = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok!"
+    receiver.responders["/two"] = partial(send, content)
+    assert post(receiver.url("/two")).problem == "protocol"
+
+
+@pytest.mark.parametrize("path", ["//example.com:x/200", "//[", "/%zz", "/a/../b?c=//d"])
+def test_odd_paths_reach_the_receiver(path: str, receiver: Receiver) -> None:
+    receiver.responders = {
+        odd: partial(respond, status=200) for odd in ("/example.com:x/200", "/%5B", "/%25zz", path)
+    }
+    assert post(receiver.url(path)).status == 200
 
 
 def test_retry_after_is_returned(receiver: Receiver) -> None:
     assert post(receiver.url("/429")).retry_after == "20"
 
 
-def test_the_certificate_must_match_the_host_name(receiver: Receiver, settings: Settings) -> None:
+def test_the_certificate_must_match_the_host_name(
+    receiver: Receiver, settings: Settings, resolve_to: Callable[..., None]
+) -> None:
     settings.WEBHOOK_ALLOWED_ADDRESSES = [f"localhost.localdomain:{receiver.port}", f"127.0.0.2:{receiver.port}"]
     response = post(f"https://127.0.0.2:{receiver.port}/200")
     # No server listens on this address.
     assert response.problem == "connection"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(http_client, "look_up", lambda *_, **__: ["127.0.0.1"])
-        response = post(f"https://localhost.localdomain:{receiver.port}/200")
+    resolve_to("127.0.0.1")
+    response = post(f"https://localhost.localdomain:{receiver.port}/200")
     assert (response.problem, receiver.received) == ("tls", [])
     assert response.detail == (
         "Hostname mismatch, certificate is not valid for 'localhost.localdomain'. "
@@ -105,11 +146,12 @@ def test_the_certificate_must_match_the_host_name(receiver: Receiver, settings: 
     )
 
 
-def test_a_wrong_ip_address_is_explained(receiver: Receiver, settings: Settings) -> None:
+def test_a_wrong_ip_address_is_explained(
+    receiver: Receiver, settings: Settings, resolve_to: Callable[..., None]
+) -> None:
     settings.WEBHOOK_ALLOWED_ADDRESSES = [f"127.0.0.2:{receiver.port}"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(http_client, "look_up", lambda *_, **__: ["127.0.0.1"])
-        response = post(f"https://127.0.0.2:{receiver.port}/200")
+    resolve_to("127.0.0.1")
+    response = post(f"https://127.0.0.2:{receiver.port}/200")
     assert response.detail == (
         "IP address mismatch, certificate is not valid for '127.0.0.2'. "
         "Install a certificate that includes the IP address, or use a host name in the webhook's URL."
@@ -193,8 +235,8 @@ def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_the_next_address_is_tried_if_one_fails(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "look_up", lambda *_, **__: ["::1", "127.0.0.3", "127.0.0.1"])
+def test_the_next_address_is_tried_if_one_fails(receiver: Receiver, resolve_to: Callable[..., None]) -> None:
+    resolve_to("::1", "127.0.0.3", "127.0.0.1")
     response = post(receiver.url())
     assert (response.status, response.address) == (200, "127.0.0.1")
 
@@ -223,9 +265,6 @@ def test_no_response_raises_an_error(receiver: Receiver, short_timeout: None) ->
     for _ in range(150):
         content = b"".join(random.choices(pieces, k=random.randrange(12)))
 
-        def send_content(request: Any, content: bytes = content) -> None:
-            request.wfile.write(content)
-
-        receiver.responders["/any"] = send_content
+        receiver.responders["/any"] = partial(send, content)
         response = post(receiver.url("/any"))
         assert response.status is not None or response.problem

@@ -12,8 +12,8 @@ import pytest
 from pytest_django import Settings
 
 from tests.webhooks.conftest import Post
-from tests.webhooks.receivers import Authority, Receiver, be_silent, hang_up, receiving, reset, respond
-from webhooks import http_client
+from tests.webhooks.receivers import Authority, Receiver, be_silent, hang_up, receiving, reset, respond, send
+from webhooks import http_client, name_resolution
 
 Respond = Callable[[BaseHTTPRequestHandler], None]
 
@@ -21,12 +21,6 @@ Respond = Callable[[BaseHTTPRequestHandler], None]
 @pytest.fixture(autouse=True)
 def _keeps_open(receiver: Receiver) -> None:
     receiver.keeps_open = True
-
-
-@pytest.fixture
-def resolve_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that sets the addresses of all names."""
-    return lambda *addresses: monkeypatch.setattr(http_client, "look_up", lambda *_, **__: list(addresses))
 
 
 def first_then(receiver: Receiver, later: Respond) -> str:
@@ -42,10 +36,6 @@ def first_then(receiver: Receiver, later: Respond) -> str:
 
     receiver.responders["/first"] = behave
     return receiver.url("/first")
-
-
-def send(content: bytes, request: BaseHTTPRequestHandler) -> None:
-    request.wfile.write(content)
 
 
 def test_the_next_delivery_uses_the_same_connection(receiver: Receiver, post: Post) -> None:
@@ -108,13 +98,13 @@ def test_addresses_are_checked_before_an_idle_connection_is_used(
 def test_the_name_is_resolved_for_each_delivery(
     receiver: Receiver, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolved, ask = [], http_client.ask_resolver
+    resolved, ask = [], name_resolution.ask_resolver
 
     def ask_resolver(host: str, port: int) -> Future[list[str]]:
         resolved.append((host, port))
         return ask(host, port)
 
-    monkeypatch.setattr(http_client, "ask_resolver", ask_resolver)
+    monkeypatch.setattr(name_resolution, "ask_resolver", ask_resolver)
     assert [post(receiver.url()).status for _ in range(3)] == [200] * 3
     assert resolved == [("localhost", receiver.port)] * 3
     assert len(receiver.connections()) == 1
