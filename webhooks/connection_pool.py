@@ -1,22 +1,26 @@
-"""Connections of urllib3 to receivers, within the limits of a request: addresses, time and size of the response.
+"""Sessions of requests with receivers, within the limits of a request: addresses, time and size of the response.
 
-urllib3 passes nothing about a request on to connections and sockets, so they find it in `exchange`.
+requests passes nothing about a request on to connections and sockets, so they find it in `exchange`.
 """
 
 import io
 import ssl
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPException
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
+import requests
 from django.conf import settings
-from urllib3 import HTTPSConnectionPool
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPSConnectionPool, Retry
 from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
@@ -28,8 +32,8 @@ MAX_RESPONSE_BYTES = 128 * 1024
 IDLE_SECONDS = 4.0
 # A busy connection is replaced after this time, so that a changed certificate is noticed.
 MAX_AGE_SECONDS = 60.0
-# Each has at most `WEBHOOK_IN_FLIGHT` idle connections.
-MAX_POOLS = 64
+# Each keeps at most `WEBHOOK_IN_FLIGHT` idle connections.
+MAX_SESSIONS = 64
 
 
 class InvalidResponse(HTTPException):
@@ -151,7 +155,40 @@ class Pool(HTTPSConnectionPool):
     """The idle connections of one client to one server."""
 
     ConnectionCls = Connection
+
+
+class Adapter(HTTPAdapter):
+    """Makes all requests over one pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(max_retries=Retry(total=False))
+        self.pool = pool
+
+    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> Pool:
+        return self.pool
+
+    def cert_verify(self, *_: Any) -> None:
+        """Leave the authorities to the pool's context; requests would add its own list."""
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+class ServerSession(requests.Session):
+    """The requests of one client to one server; nothing comes from the environment or from earlier responses."""
+
     used_at = 0.0
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        context, size = tls_context(settings.WEBHOOK_CA_FILE), settings.WEBHOOK_IN_FLIGHT
+        pool = Pool(host, port, maxsize=size, server_hostname=host, ssl_context=context)
+        self.adapters = OrderedDict({"https://": Adapter(pool)})
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Follow no redirect; requests would also read its whole body and parse its target."""
 
 
 class ConnectionPool:
@@ -160,38 +197,32 @@ class ConnectionPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # By client, host and port, in the order of their last use.
-        self._pools: dict[tuple[int, str, int], Pool] = {}
+        self._sessions: dict[tuple[int, str, int], ServerSession] = {}
 
-    def of(self, client_id: int, host: str, port: int) -> Pool:
-        """Return the pool of a client and a server. It may be closed by the time it is used."""
+    def of(self, client_id: int, host: str, port: int) -> ServerSession:
+        """Return the session of a client and a server. Its pool may be closed by the time it is used."""
         key = client_id, host, port
         with self._lock:
-            pool = self._pools.pop(key, None) or Pool(
-                host,
-                port,
-                maxsize=settings.WEBHOOK_IN_FLIGHT,
-                server_hostname=host,
-                ssl_context=tls_context(settings.WEBHOOK_CA_FILE),
-            )
-            self._pools[key] = pool
-            pool.used_at = time.monotonic()
-            self._close(list(self._pools)[:-MAX_POOLS])
-        return pool
+            session = self._sessions.pop(key, None) or ServerSession(host, port)
+            self._sessions[key] = session
+            session.used_at = time.monotonic()
+            self._close(list(self._sessions)[:-MAX_SESSIONS])
+        return session
 
     def close_expired(self) -> None:
-        """Close the pools that have not been used for `IDLE_SECONDS`."""
+        """Close the sessions that have not been used for `IDLE_SECONDS`."""
         expired_at = time.monotonic() - IDLE_SECONDS
         with self._lock:
-            self._close([key for key, pool in self._pools.items() if pool.used_at <= expired_at])
+            self._close([key for key, session in self._sessions.items() if session.used_at <= expired_at])
 
     def close(self) -> None:
-        """Close all pools."""
+        """Close all sessions."""
         with self._lock:
-            self._close(list(self._pools))
+            self._close(list(self._sessions))
 
     def _close(self, keys: list[tuple[int, str, int]]) -> None:
         for key in keys:
-            self._pools.pop(key).close()
+            self._sessions.pop(key).close()
 
 
 @cache

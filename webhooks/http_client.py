@@ -6,16 +6,18 @@ idle connection is used again only if it goes to one of the addresses that were 
 
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 
+from requests import RequestException
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ClosedPoolError, DecodeError, HTTPError, NewConnectionError, ProtocolError, SSLError
 
 from webhooks import addresses, advice
 from webhooks.addresses import AddressRefused
-from webhooks.connection_pool import ConnectionPool, Exchange, InvalidResponse, exchange
+from webhooks.connection_pool import ConnectionPool, Exchange, InvalidResponse, ServerSession, exchange
 from webhooks.models import Delivery
 from webhooks.name_resolution import NotResolved, resolve
 
@@ -57,11 +59,14 @@ def post(
     try:
         target = addresses.parse(url)
         current.addresses = resolve(target, seconds=TIMEOUT_SECONDS)
+        headers = {"Host": target.authority, **headers, "Accept-Encoding": "identity"}
         # This closes the connection too, unless the whole response was read.
-        with closing(_send(target, headers, body, client_id=client_id, connections=connections)) as source:
+        with closing(
+            _send(partial(connections.of, client_id, target.host, target.port), url, headers, body)
+        ) as source:
             _read(source, response)
         response.detail = advice.redirect_detail(response.status, url, response.location)
-    except (AddressRefused, NotResolved, InvalidResponse, HTTPError, TimeoutError) as error:
+    except (AddressRefused, NotResolved, InvalidResponse, HTTPError, RequestException) as error:
         response.problem, response.detail = _explain(error)
     response.address = current.address
     response.duration_ms = round((time.monotonic() - started) * 1000)
@@ -69,33 +74,25 @@ def post(
 
 
 def _send(
-    target: addresses.Target,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    client_id: int,
-    connections: ConnectionPool,
+    session: Callable[[], ServerSession], url: str, headers: Mapping[str, str], body: bytes
 ) -> BaseHTTPResponse:
-    """Send the request; return the response with its body unread. Raises HTTPError or TimeoutError.
+    """Send the request; return the response with its body unread. Raises RequestException or HTTPError.
 
     Servers close idle connections at any time. If one does so before it responds, the request is sent again, over
     a new connection. The server may have processed it already, so events can arrive twice.
     """
     current = exchange.get()
-    headers = {"Host": target.authority, **headers, "Accept": "*/*", "Accept-Encoding": "identity"}
 
     def send() -> BaseHTTPResponse:
-        pool = connections.of(client_id, target.host, target.port)
-        return pool.urlopen(
-            "POST", target.path, body, headers, retries=False, redirect=False, preload_content=False
-        )
+        return session().post(url, body, headers=headers, stream=True).raw
 
     try:
         return send()
-    except HTTPError as error:
-        was_closed = isinstance(error.__context__, (ConnectionError, ssl.SSLEOFError))
+    except RequestException as error:
+        cause = _cause_of(error)
+        was_closed = isinstance(cause, (ConnectionError, ssl.SSLEOFError))
         is_stale = was_closed and not current.needs_new and not current.received
-        if not is_stale and not isinstance(error, ClosedPoolError):
+        if not is_stale and not isinstance(cause, ClosedPoolError):
             raise
     current.needs_new = True
     return send()
@@ -121,8 +118,7 @@ def _read(source: BaseHTTPResponse, response: Response) -> None:
 
 def _explain(error: Exception) -> tuple[Problem, str]:
     """Return the problem and its description for the delivery log."""
-    # urllib3 raises its errors while it handles those of the connection.
-    cause = error if type(error) in PROBLEMS else error.__context__ or error
+    cause = _cause_of(error)
     if type(cause) in PROBLEMS:
         return PROBLEMS[type(cause)], str(cause)
     if isinstance(cause, TimeoutError):
@@ -135,3 +131,10 @@ def _explain(error: Exception) -> tuple[Problem, str]:
         begin = "Could not connect" if isinstance(error, NewConnectionError) else "The connection broke"
         return Problem.CONNECTION, f"{begin}: {reason}."
     return Problem.PROTOCOL, f"The response is not valid HTTP: {reason}."
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """Return the error that urllib3 and requests were handling when they raised theirs."""
+    while isinstance(error, (RequestException, HTTPError)) and error.__context__:
+        error = error.__context__
+    return error

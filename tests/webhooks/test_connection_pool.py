@@ -5,15 +5,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import psutil
 import pytest
 from pytest_django import Settings
+from urllib3 import BaseHTTPResponse
 
 from tests.webhooks.conftest import Post
 from tests.webhooks.receivers import Receiver, respond
 from webhooks import connection_pool
-from webhooks.connection_pool import ConnectionPool
+from webhooks.connection_pool import ConnectionPool, Pool
 
 
 @pytest.fixture(autouse=True)
@@ -72,14 +74,14 @@ def test_a_client_has_few_idle_connections(
 def test_connections_of_the_clients_used_last_are_kept(
     receiver: Receiver, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection_pool, "MAX_POOLS", 2)
+    monkeypatch.setattr(connection_pool, "MAX_SESSIONS", 2)
     for client_id in (1, 2, 1, 3):
         assert post(receiver.url(), client_id=client_id).status == 200
     assert open_ports(receiver) == ports_of(receiver, 0, 3)
 
 
 def test_few_connections_are_kept_for_a_short_time() -> None:
-    assert (connection_pool.MAX_POOLS, connection_pool.IDLE_SECONDS) == (64, 4)
+    assert (connection_pool.MAX_SESSIONS, connection_pool.IDLE_SECONDS) == (64, 4)
 
 
 def test_a_busy_connection_is_replaced_after_a_minute(
@@ -119,15 +121,27 @@ def test_an_idle_connection_of_a_busy_client_is_not_used(
     assert len(receiver.connections()) == 3
 
 
-def test_a_pool_that_was_closed_meanwhile_is_replaced(
+@pytest.mark.parametrize("path", ["/silence", "/half", "/reset", "/nonsense", "/103", "/301"])
+def test_no_connection_is_left_after_a_failure(
+    path: str, receiver: Receiver, post: Post, connections: ConnectionPool, short_timeout: None
+) -> None:
+    post_at_once(receiver, post, count=2)
+    receiver.keeps_open = path != "/half"
+    post(receiver.url(path))
+    assert len(open_ports(receiver)) == (2 if path == "/301" else 1)
+    connections.close()
+    assert open_ports(receiver) == set()
+
+
+def test_a_session_that_was_closed_meanwhile_is_replaced(
     receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of_then_close(client_id: int, host: str, port: int) -> connection_pool.Pool:
-        pool = of(client_id, host, port)
+    request = Pool.urlopen
+
+    def close_first(pool: Pool, *arguments: Any, **options: Any) -> BaseHTTPResponse:
         monkeypatch.undo()
         connections.close()
-        return pool
+        return request(pool, *arguments, **options)
 
-    of = connections.of
-    monkeypatch.setattr(connections, "of", of_then_close)
+    monkeypatch.setattr(Pool, "urlopen", close_first)
     assert post(receiver.url()).status == 200
