@@ -1,6 +1,7 @@
 """Requests to receivers that respond correctly, wrongly, slowly or not at all, over real TLS."""
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,16 +15,15 @@ import pytest
 from pytest_django import Settings
 
 from localstack.redis_server import free_port
-from tests.webhooks.receivers import Receiver, respond, send
-from webhooks import http_client
+from tests.webhooks.receivers import Authority, Receiver, respond, send
+from webhooks import connection_pool, http_client
 from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
 
 HEADERS = {"X-Service-Event-Id": "evt_1", "Content-Type": "application/json"}
 
 
-def post(url: str) -> Response:
-    body = b'{"kind": "job.terminal"}'
+def post(url: str, body: bytes = b'{"kind": "job.terminal"}') -> Response:
     with closing(ConnectionPool()) as connections:
         return http_client.post(url, HEADERS, body, client_id=1, connections=connections)
 
@@ -204,6 +204,26 @@ def test_nothing_is_sent_over_plain_http(listener: Any) -> None:
 def test_a_hanging_handshake_times_out(listener: Any, short_timeout: None) -> None:
     # Longer than any pause of a busy machine; the thread ends with the process.
     assert post(listener(lambda _: time.sleep(30))).problem == "timeout"
+
+
+def test_a_receiver_that_does_not_read_times_out(
+    listener: Any, authority: Authority, settings: Settings, short_timeout: None
+) -> None:
+    settings.WEBHOOK_CA_FILE = str(authority.ca_file)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority.server_file)
+
+    def only_start_tls(connection: socket.socket) -> None:
+        with tls.wrap_socket(connection, server_side=True):
+            time.sleep(30)
+
+    response = post(listener(only_start_tls), b"a" * 50_000_000)
+    assert (response.problem, response.address) == ("timeout", "127.0.0.1")
+    assert response.duration_ms < 5000
+
+
+def test_old_versions_of_tls_are_refused() -> None:
+    assert connection_pool.tls_context("").minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 def test_a_refused_connection_is_reported(settings: Settings) -> None:
