@@ -206,6 +206,17 @@ def test_a_hanging_handshake_times_out(listener: Any, short_timeout: None) -> No
     assert post(listener(lambda _: time.sleep(30))).problem == "timeout"
 
 
+def test_a_handshake_can_take_all_the_time_left(
+    listener: Any, resolve_to: Callable[..., None], short_timeout: None
+) -> None:
+    url = listener(lambda _: time.sleep(30))
+    # Each address has a quarter of the time to accept the connection.
+    resolve_to("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
+    response = post(url)
+    assert (response.problem, response.address) == ("timeout", "127.0.0.1")
+    assert 400 <= response.duration_ms < 5000
+
+
 def test_a_receiver_that_does_not_read_times_out(
     listener: Any, authority: Authority, settings: Settings, short_timeout: None
 ) -> None:
