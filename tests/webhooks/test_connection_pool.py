@@ -13,9 +13,9 @@ from pytest_django import Settings
 from urllib3 import BaseHTTPResponse
 
 from tests.webhooks.conftest import Post
-from tests.webhooks.receivers import Receiver, respond
+from tests.webhooks.receivers import Receiver, hang_up, respond
 from webhooks import connection_pool
-from webhooks.connection_pool import ConnectionPool, Pool
+from webhooks.connection_pool import ConnectionPool, Pool, ServerSession
 
 
 @pytest.fixture(autouse=True)
@@ -145,3 +145,26 @@ def test_a_session_that_was_closed_meanwhile_is_replaced(
 
     monkeypatch.setattr(Pool, "urlopen", close_first)
     assert post(receiver.url()).status == 200
+
+
+def test_a_request_is_not_resent_over_an_idle_connection(
+    receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drop_used(request: BaseHTTPRequestHandler) -> None:
+        if request.client_address[1] in {each.sender_port for each in receiver.received[:-1]}:
+            hang_up(request)
+        else:
+            respond(request, 200)
+
+    def of_after_another(client_id: int, host: str, port: int) -> ServerSession:
+        if len(receiver.received) == 2:
+            monkeypatch.undo()
+            with ThreadPoolExecutor(1) as threads:
+                assert threads.submit(post, receiver.url("/204")).result().status == 204
+        return of(client_id, host, port)
+
+    of = connections.of
+    monkeypatch.setattr(connections, "of", of_after_another)
+    receiver.responders["/200"] = drop_used
+    assert [post(receiver.url()).status for _ in range(2)] == [200, 200]
+    assert len(receiver.received) == len(receiver.connections()) + 1 == 4
