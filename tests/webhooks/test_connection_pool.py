@@ -14,7 +14,7 @@ from urllib3 import BaseHTTPResponse
 
 from tests.webhooks.conftest import Post
 from tests.webhooks.receivers import Receiver, hang_up, respond
-from webhooks import connection_pool
+from webhooks import connection_pool, http_client
 from webhooks.connection_pool import ConnectionPool, Pool, ServerSession
 
 
@@ -123,10 +123,12 @@ def test_an_idle_connection_of_a_busy_client_is_not_used(
 
 @pytest.mark.parametrize("path", ["/silence", "/half", "/reset", "/nonsense", "/103", "/301"])
 def test_no_connection_is_left_after_a_failure(
-    path: str, receiver: Receiver, post: Post, connections: ConnectionPool, short_timeout: None
+    path: str, receiver: Receiver, post: Post, connections: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post_at_once(receiver, post, count=2)
     receiver.keeps_open = path != "/half"
+    if path == "/silence":
+        monkeypatch.setattr(http_client, "TIMEOUT_SECONDS", 0.4)
     post(receiver.url(path))
     assert len(open_ports(receiver)) == (2 if path == "/301" else 1)
     connections.close()
