@@ -101,7 +101,7 @@ def test_an_invalid_response_is_reported(path: str, detail: str, receiver: Recei
     [
         "Content-Length: 0\r\nTransfer-Encoding: chunked",
         "no colon",
-        "Content-Encoding: " + "gzip," * 9,
+        "Content-Encoding: " + "gzip, " * 9 + "gzip",
         "\xe9: \xe9",
     ],
 )
@@ -110,8 +110,8 @@ def test_an_odd_header_keeps_the_status_and_is_not_logged(
 ) -> None:
     response = f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode("latin-1")
     receiver.responders["/secret"] = partial(send, response)
-    assert post(receiver.url("/secret")).status == 200
-    assert caplog.records == []
+    result = post(receiver.url("/secret"))
+    assert (result.status, result.problem, caplog.records) == (200, "", [])
 
 
 def test_lengths_that_differ_are_invalid(receiver: Receiver) -> None:
