@@ -1,5 +1,5 @@
--- Holds of credits. Each statement that changes a balance follows one that locks it, because a statement that waits
--- for a lock does not see the changes that are committed during its wait, and its statement_timestamp() is before it.
+-- Holds of credits. Each statement that changes a balance follows one that locks it. A single statement that waits
+-- for the lock would not see changes committed during the wait, and its statement_timestamp() would be too early.
 
 -- name: lock_balance
 -- Lock the balance of an account.
@@ -11,8 +11,8 @@ SELECT FROM billing_balance WHERE account_id = (SELECT account_id FROM billing_h
 FOR NO KEY UPDATE
 
 -- part: available_credits
--- Parts of a WITH clause that count an account's available credits. `total` is their number, 0 for an account without
--- a balance.
+-- Parts of a WITH clause that count an account's available credits. `total` is their number, or 0 if the account
+-- has no balance.
 portion AS (
     SELECT id AS grant_id, remaining AS credits, row_number() OVER (ORDER BY expires_at NULLS LAST, id) AS place
     FROM billing_grant JOIN billing_balance USING (account_id)
@@ -26,8 +26,8 @@ total AS (SELECT coalesce(sum(credits), 0) AS credits FROM portion)
 -- part: holding
 -- Parts of a WITH clause that hold credits for the job in `request`, which has at most one row and the columns
 -- account_id, job_id, wanted and required. They hold `wanted` credits or, if fewer are available but at least
--- `required`, all available credits. `held` is the new hold, empty if too few credits are available. Credits are
--- taken from grants by expiry, soonest first, then from purchased credits (docs/reference/contract.md#billing).
+-- `required`, all available credits. `held` is the new hold, or empty if too few credits are available. Credits are
+-- taken from grants, soonest expiry first, then from purchased credits (docs/reference/contract.md#billing).
 {available_credits},
 held AS (
     INSERT INTO billing_hold (job_id, account_id, credits)
@@ -66,9 +66,9 @@ WITH request AS (
 SELECT (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
 
 -- name: extend_hold
--- Add `amount` to an open hold if the account has enough. Return the credits that were available, or no row if the
--- hold is missing or resolved, or its account has no balance. `upto` is the number of available credits of an origin
--- and of all origins that are spent before it (docs/reference/contract.md#billing).
+-- Add `amount` to an open hold if the account has enough credits. Return the number of credits that were available,
+-- or no row if the hold is missing or resolved, or its account has no balance. `upto` is the number of available
+-- credits of an origin and of all origins that are spent before it (docs/reference/contract.md#billing).
 WITH open_hold AS (
     SELECT job_id, account_id FROM billing_hold JOIN billing_balance USING (account_id)
     WHERE job_id = %(job_id)s AND resolved_at IS NULL
@@ -113,9 +113,9 @@ EXISTS (
 
 -- part: settlement
 -- Parts of a WITH clause that settle the job in `settling`, which has at most one row and the column `job_id`.
--- `upto` is the number of held credits of an origin and of all origins that are spent before it: grants by expiry,
--- soonest first, then purchased credits (docs/reference/contract.md#billing). Unused credits return to their origin,
--- but unused credits of an expired grant are lost.
+-- `upto` is the number of held credits of an origin and of all origins that are spent before it: grants, soonest
+-- expiry first, then purchased credits (docs/reference/contract.md#billing). Unused credits return to their origin,
+-- unless their grant has expired.
 settled_hold AS (
     UPDATE billing_hold SET spent = %(spent)s, resolved_at = statement_timestamp()
     FROM settling WHERE billing_hold.job_id = settling.job_id
@@ -150,7 +150,7 @@ settled_hold AS (
 )
 
 -- name: settle_hold
--- Charge `spent` credits of a job's hold and return the rest. Return a row if the hold was settled.
+-- Charge `spent` credits to a job's hold and release the rest. Return a row if the hold was settled.
 WITH settling AS (
     SELECT %(job_id)s::bigint AS job_id WHERE %(spent)s::bigint >= 0 AND {is_settlement_possible}
 ), {settlement}

@@ -1,8 +1,8 @@
 -- Verification of the ledger.
 
 -- name: ledger_discrepancies
--- Return the stored numbers that differ from the sums of the entries: what each is, the number and the sum. One
--- statement, so that it sees one consistent state during other writes.
+-- Return the stored numbers that differ from the sums of the entries: a description, the number and the sum. One
+-- statement, so that it reads one consistent state during other writes.
 WITH sides AS (
     SELECT account_id, source AS pocket, grant_id, job_id, -credits AS credits FROM billing_entry
     UNION ALL

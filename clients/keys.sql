@@ -1,7 +1,7 @@
 -- API keys.
 
 -- part: is_read_only
--- A key can never do more than its creator's current role allows.
+-- Whether a key is read-only. A key can never do more than its creator's current role allows.
 EXISTS (
     SELECT FROM clients_membership AS maker
     JOIN clients_client AS owner ON owner.account_id = maker.account_id
@@ -10,8 +10,7 @@ EXISTS (
 )
 
 -- name: find_key
--- Return a key with its client, account and plan, and whether it may only read. Every request with a key runs this
--- statement.
+-- Return a key with its client, account and plan, and whether it is read-only. Every request with a key runs this.
 SELECT {key}, {client}, {account}, {plan}, {is_read_only}
 FROM clients_apikey
 JOIN clients_client ON clients_client.id = clients_apikey.client_id

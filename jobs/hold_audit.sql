@@ -1,8 +1,8 @@
 -- Comparison of jobs with the holds in the ledger.
 
 -- name: hold_discrepancies
--- Return a sentence for each job that does not match its hold. One statement, so that jobs and holds are read at the
--- same moment. A resolved hold can outlive its job.
+-- Return a sentence for each job that does not match its hold. One statement, so that it reads jobs and holds at
+-- the same moment. A resolved hold can outlive its job.
 SELECT sentence FROM (
     SELECT CASE
         WHEN hold.job_id IS NULL AND job.completed_at IS NULL

@@ -1,7 +1,7 @@
 -- Reads of jobs for the API and the dashboard.
 
 -- name: count_active_jobs
--- Return the number of an account's unfinished jobs, from a partial index.
+-- Return the number of an account's unfinished jobs. Uses a partial index.
 SELECT count(*) FROM jobs_job
 WHERE account_id = %(account_id)s AND status IN ('pending', 'queued', 'starting', 'running')
 
@@ -15,11 +15,11 @@ WHERE jobs_job.id = %(id)s AND jobs_job.account_id = %(account_id)s
 SELECT {plain}, {build}, NULL {of_account}
 
 -- name: read_job
--- Return the same and the number of the account's unfinished jobs.
+-- Return a job of an account, with its build, and the number of the account's unfinished jobs.
 SELECT {plain}, {build}, ({count_active_jobs}) {of_account}
 
 -- name: read_job_with_summary
--- Return the same with the summary of the job.
+-- Return what `read_job` returns, with the job's summary.
 SELECT {summarized}, {build}, ({count_active_jobs}) {of_account}
 
 -- name: poll_job
@@ -28,6 +28,6 @@ SELECT {polled}, ({count_active_jobs})
 FROM jobs_job WHERE id = %(id)s AND account_id = %(account_id)s
 
 -- name: latest_jobs
--- Return the account's latest jobs with the fields of their titles, read like those of `jobs/listing.py`.
+-- Return an account's latest jobs with the fields of their titles, in the same way as `jobs/listing.py`.
 SELECT {titled} FROM jobs_job
 WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s ORDER BY account_id, id DESC LIMIT %(limit)s

@@ -1,7 +1,7 @@
--- Bytes of an account's artifacts.
+-- The bytes of each account's artifacts.
 
 -- part: stored_bytes
--- The bytes of an account.
+-- The number of bytes of an account's artifacts.
 coalesce((SELECT bytes FROM jobs_storedbytes WHERE account_id = %(account_id)s), 0)
 
 -- part: added_bytes
@@ -11,13 +11,14 @@ SELECT account_id, sum(stored.bytes)::bigint FROM ended, stored GROUP BY account
 ON CONFLICT (account_id) DO UPDATE SET bytes = jobs_storedbytes.bytes + excluded.bytes
 
 -- name: lock_stored_bytes
--- Lock the counts of the accounts of jobs, in the order of their ids.
+-- Lock the counts of the accounts that own the jobs, in the order of the accounts' ids.
 SELECT FROM jobs_storedbytes
 WHERE account_id IN (SELECT account_id FROM jobs_job WHERE id = ANY (%(jobs)s))
 ORDER BY account_id FOR NO KEY UPDATE
 
 -- name: subtract_stored_bytes
--- Subtract the artifacts of jobs. A count that is too low stays at zero, so that retention goes on; `mend` corrects it.
+-- Subtract the artifacts of jobs. A count that is too low ends at zero, so that retention can continue; `mend`
+-- corrects it.
 UPDATE jobs_storedbytes AS counted SET bytes = greatest(0, counted.bytes - removed.bytes)
 FROM (
     SELECT account_id, sum(artifact.bytes)::bigint AS bytes

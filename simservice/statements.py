@@ -1,4 +1,4 @@
-"""SQL in files, executed as prepared statements: several in one round trip.
+"""SQL statements in files, prepared and executed several in one round trip.
 
 Behind a pooler such as PgBouncer, they are not prepared, because each transaction can run on another connection.
 
@@ -16,15 +16,15 @@ from psycopg.errors import InvalidSqlStatementName
 from simservice.database import DATABASE_UNAVAILABLE
 
 Row = tuple[Any, ...]
-# A comment that names a statement, or a part of statements, and the comments that describe it
+# The comment that names a statement or a part, and the comments that describe it
 HEADING = re.compile(r"^-- (name|part): (\w+)\n(?:--.*\n)*", re.MULTILINE)
 
 
 def load(module_file: str, *others: Mapping[str, str], **parts: str) -> dict[str, str]:
     """Return the statements and parts of the `.sql` file beside a module, by name.
 
-    `{name}` in them includes a part or a statement: an earlier one of the file, one of the `others`, or one of
-    `parts`. A comment with its name precedes each statement, for the logs of PostgreSQL.
+    `{name}` includes a part or a statement: an earlier one from the file, or one from `others` or `parts`. Each
+    statement begins with a comment that contains its name, for PostgreSQL's log.
     """
     found = {name: text for other in [*others, parts] for name, text in other.items()}
     _, *blocks = HEADING.split(Path(module_file).with_suffix(".sql").read_text(encoding="utf-8"))
@@ -45,8 +45,8 @@ def run(*statements: str, values: Mapping[str, Any]) -> list[Row]:
     `statement_timestamp()` is before it. A job's stored times are in order, with one exception: a claim can appear
     slightly earlier than an announcement at the same moment. Sort events by id.
 
-    The statements are sent without waiting for results. If the process dies in between, PostgreSQL ends the
-    transaction at once.
+    The statements are sent without waiting for results. If the process dies before all are sent, PostgreSQL ends
+    the transaction at once.
     """
     try:
         return _run(statements, values)

@@ -16,7 +16,7 @@ from psycopg.pq import Trace
 MESSAGE = re.compile(r"^([FB])\t\d+\t(\w+)(.*?)(?=^[FB]\t\d+\t|\Z)", re.MULTILINE | re.DOTALL)
 # The name of a prepared statement, empty if it has none, and its text
 PARSE = re.compile(r'\s*"([^"]*)" "(.*)" \d+[\s\d]*', re.DOTALL)
-# The start of queries that depend on the history of the connection
+# The beginnings of queries that depend on earlier use of the connection
 ONCE = ('\t "DEALLOCATE ALL"', '\t "SELECT pg_backend_pid()"')
 PREPARED = "SELECT name, statement FROM pg_prepared_statements"
 # The name of a portal, and that of its prepared statement
@@ -27,11 +27,11 @@ BIND = re.compile(r'\s*"[^"]*" "([^"]*)"')
 class Traffic:
     """The statements sent while a block ran, and how often the process waited for PostgreSQL.
 
-    The preparation of statements, which a rollback undoes, and the search for a pooler are left out, because they
-    depend on what the connection was used for before.
+    The preparation of statements, which a rollback undoes, and the check for a pooler are not counted, because they
+    depend on earlier use of the connection.
     """
 
-    # Those that were prepared before the block, by their names
+    # The texts of prepared statements, by name
     prepared: dict[str, str]
     statements: list[str] = field(default_factory=list)
     round_trips: int = 0

@@ -1,9 +1,9 @@
 -- Claims of due events.
 
 -- name: candidates
--- Lock endpoints of a pool that have due events and are below their limits: first those with nothing in flight, then
--- the least recently used; endpoints that another worker has locked are skipped. `waiting` finds the clients with one
--- index search each, so the cost depends neither on the number of endpoints nor on how many events wait.
+-- Lock endpoints of a pool that have due events and are below their limits: first those with nothing in flight,
+-- then the least recently used. Skip endpoints that another worker has locked. `waiting` finds the clients with one
+-- index search each, so the cost depends neither on the number of endpoints nor on the number of waiting events.
 WITH RECURSIVE sending AS MATERIALIZED (
     SELECT event.client_id, client.account_id, count(*) AS requests
     FROM webhooks_event AS event JOIN clients_client AS client ON client.id = event.client_id
@@ -33,7 +33,7 @@ LIMIT %(room)s
 FOR NO KEY UPDATE OF endpoint SKIP LOCKED
 
 -- name: next_due
--- Lock the next due events of clients, up to a limit for each client, in the given order of clients, earliest events
+-- Lock the next due events of clients, up to a limit for each client, in the given order of clients, earliest
 -- first. The range condition and the two-column order make PostgreSQL use the index of events by client. The index
 -- of all due events can begin with many events of other clients.
 SELECT event.*
@@ -48,7 +48,7 @@ CROSS JOIN LATERAL (
 ORDER BY share.turn, event.next_attempt_at
 
 -- name: use_throughput
--- Record until when endpoints use their throughput.
+-- Record the times until which the throughput of endpoints is used.
 UPDATE webhooks_endpoint AS endpoint SET busy_until = used.until
 FROM unnest(%s::bigint[], %s::timestamptz[]) AS used(client_id, until)
 WHERE endpoint.client_id = used.client_id

@@ -1,6 +1,6 @@
-"""Sessions of requests with receivers, within the limits of a request: addresses, time and size of the response.
+"""Sessions of the library `requests`, with limits on the addresses, time and response size of each request.
 
-requests passes nothing about a request on to connections and sockets, so they find it in `exchange`.
+The library passes nothing about a request on to connections and sockets, so they read it from `exchange`.
 """
 
 import io
@@ -32,7 +32,7 @@ MAX_RESPONSE_BYTES = 128 * 1024
 IDLE_SECONDS = 4.0
 # A busy connection is replaced after this time, so that a changed certificate is noticed.
 MAX_AGE_SECONDS = 60.0
-# Each keeps at most `WEBHOOK_IN_FLIGHT` idle connections.
+# Each session keeps at most `WEBHOOK_IN_FLIGHT` idle connections.
 MAX_SESSIONS = 64
 
 
@@ -46,10 +46,10 @@ class Exchange:
 
     # By the monotonic clock
     deadline: float
-    # The checked ones, and the one that the request goes to.
+    # The checked addresses, and the one that the request uses
     addresses: Sequence[str] = ()
     address: str = ""
-    # Whether only a new connection can be used, or one was opened.
+    # Whether the request needs a new connection, or has opened one
     needs_new: bool = False
     # Bytes of the response, including its headers
     received: int = 0
@@ -66,11 +66,11 @@ exchange = ContextVar[Exchange]("exchange")
 
 
 class TLSSocket(ssl.SSLSocket):
-    """A socket that waits at most until the deadline of the exchange."""
+    """A socket that waits until the deadline of the exchange at most."""
 
     address = ""
     opened_at = used_at = 0.0
-    # Whether a response has ended, and whether more than it has arrived.
+    # Whether a response has ended, and whether more bytes have arrived
     has_ended = has_surplus = False
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -158,7 +158,7 @@ class Pool(HTTPSConnectionPool):
 
 
 class Adapter(HTTPAdapter):
-    """Makes all requests over one pool."""
+    """Sends all requests over one pool."""
 
     def __init__(self, pool: Pool) -> None:
         super().__init__(max_retries=Retry(total=False))
@@ -168,14 +168,14 @@ class Adapter(HTTPAdapter):
         return self.pool
 
     def cert_verify(self, *_: Any) -> None:
-        """Leave the authorities to the pool's context; requests would add its own list."""
+        """Keep the authorities of the pool's context. By default, `requests` would add its own list."""
 
     def close(self) -> None:
         self.pool.close()
 
 
 class ServerSession(requests.Session):
-    """The requests of one client to one server; nothing comes from the environment or from earlier responses."""
+    """The session of one client with one server. Uses nothing from the environment or from earlier responses."""
 
     used_at = 0.0
 
@@ -188,7 +188,7 @@ class ServerSession(requests.Session):
         self.adapters = OrderedDict({"https://": Adapter(pool)})
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """Follow no redirect; requests would also read its whole body and parse its target."""
+        """Follow no redirect. By default, `requests` would read its whole body and parse its target."""
 
 
 class ConnectionPool:
@@ -200,7 +200,7 @@ class ConnectionPool:
         self._sessions: dict[tuple[int, str, int], ServerSession] = {}
 
     def of(self, client_id: int, host: str, port: int) -> ServerSession:
-        """Return the session of a client and a server. Its pool may be closed by the time it is used."""
+        """Return the session of a client with a server. Another call may close its pool before it is used."""
         key = client_id, host, port
         with self._lock:
             session = self._sessions.pop(key, None) or ServerSession(host, port)

@@ -6,6 +6,6 @@
 INSERT INTO webhooks_event (
     name, client_id, job_id, body, created_at, state, failure, failures, trace_parent, next_attempt_at
 )
-SELECT %(event_name)s, client_id, job_id, %(event_body)s::bytea, statement_timestamp(), 'waiting', '', 0, trace_parent,
-    statement_timestamp()
+SELECT %(event_name)s, client_id, job_id, %(event_body)s::bytea, statement_timestamp(), 'waiting', '', 0,
+    trace_parent, statement_timestamp()
 FROM notifying

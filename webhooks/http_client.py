@@ -78,8 +78,8 @@ def _send(
 ) -> BaseHTTPResponse:
     """Send the request; return the response with its body unread. Raises RequestException or HTTPError.
 
-    Servers close idle connections at any time. If one does so before it responds, the request is sent again, over
-    a new connection. The server may have processed it already, so events can arrive twice.
+    Servers close idle connections at any time. If a server does so before it responds, the request is sent again
+    over a new connection. The server may have processed it already, so events can arrive twice.
     """
     current = exchange.get()
 
@@ -117,7 +117,7 @@ def _read(source: BaseHTTPResponse, response: Response) -> None:
 
 
 def _explain(error: Exception) -> tuple[Problem, str]:
-    """Return the problem and its description for the delivery log."""
+    """Return the problem and a sentence for the delivery log."""
     cause = _cause_of(error)
     if type(cause) in PROBLEMS:
         return PROBLEMS[type(cause)], str(cause)
@@ -134,7 +134,7 @@ def _explain(error: Exception) -> tuple[Problem, str]:
 
 
 def _cause_of(error: BaseException) -> BaseException:
-    """Return the error that urllib3 and requests were handling when they raised theirs."""
+    """Return the original error, which urllib3 and `requests` were handling when they raised theirs."""
     while isinstance(error, (RequestException, HTTPError)) and error.__context__:
         error = error.__context__
     return error

@@ -1,13 +1,13 @@
 -- Outcomes of attempts. Both updates write a batch of rows.
 
 -- name: is_sweep_needed
--- Return whether an event is due or its worker is lost. This runs every two seconds even if there is no work. The ORM
--- would need five times the CPU time to run it.
+-- Return whether an event is due or its worker is lost. This runs every two seconds, even if there is no work, and
+-- would take five times the CPU time with the ORM.
 SELECT EXISTS (SELECT FROM webhooks_event WHERE state = 'sending' AND lease_expires_at < statement_timestamp())
     OR EXISTS (SELECT FROM webhooks_event WHERE state = 'waiting' AND next_attempt_at <= statement_timestamp())
 
 -- name: end_attempts
--- Record the outcomes of attempts in progress, and return which. Others were declared lost.
+-- Record the outcomes of attempts, and return their ids. Skip attempts that were declared lost.
 UPDATE webhooks_delivery AS delivery
 SET outcome = ended.outcome, duration_ms = ended.duration_ms, address = ended.address, status = ended.status,
     problem = ended.problem, detail = ended.detail, excerpt = ended.excerpt

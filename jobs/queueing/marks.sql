@@ -1,8 +1,8 @@
 -- Marks of the queue.
 
 -- name: marks
--- Read the next jobs after a key and return a sample of them, always with the last job of each lane: its priority and
--- id, the number of jobs up to and including this job, their seconds of work, and the number of jobs that were read.
+-- Read the next jobs after a key and return a sample that includes the last job of each lane: the job's priority
+-- and id, the number of jobs up to and including it, their seconds of work, and the number of jobs that were read.
 SELECT priority, id, position, work, total FROM (
     SELECT priority, id, row_number() OVER line AS position, count(*) OVER () AS total,
         sum(coalesce((%s::float8[])[vcpus], %s)) OVER line AS work,

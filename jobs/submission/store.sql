@@ -1,8 +1,8 @@
 -- Storage of accepted jobs.
 
 -- name: lock_account
--- Make an account's submissions wait for each other. Because this does not lock the key, other transactions, such as
--- settlements, can still insert rows that refer to the account.
+-- Lock an account, so that its submissions wait for each other. Because this does not lock the key, other
+-- transactions, such as settlements, can still insert rows that refer to the account.
 SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE
 
 -- part: account_state
@@ -10,13 +10,13 @@ SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE
 ({count_active_jobs}) AS active, suspended_at IS NOT NULL AS is_suspended, ({stored_bytes}) AS stored
 
 -- part: is_allowed
--- The rules about them.
+-- The rules that the account's state must meet.
 active < %(max_active_jobs)s AND NOT is_suspended
 AND stored < coalesce(%(max_stored_bytes)s::bigint, stored + 1)
 
 -- name: store_job
--- Store a job unless a rule refuses it. Return the values that the rules check, and whether the job was stored. The
--- clock is the database's, as in claims and in the sweep.
+-- Store a job unless a rule refuses it. Return the values that the rules check, and whether the job was stored. All
+-- times are those of the database's clock, as in claims and in the sweep.
 WITH ruling AS (
     SELECT EXISTS (
             SELECT FROM jobs_idempotencykey WHERE api_key_id = %(api_key_id)s AND key = %(key)s
@@ -49,7 +49,7 @@ SELECT is_repeated, active, is_suspended, stored, (SELECT credits::bigint FROM t
 FROM ruling
 
 -- name: try_job
--- Return the same for a job without an idempotency key, but only read: whether it would be stored.
+-- Return the values that the rules check, and whether a job without an idempotency key would be stored. Only reads.
 WITH ruling AS (SELECT {account_state} FROM billing_account WHERE id = %(account_id)s), {available_credits}
 SELECT false, active, is_suspended, stored, credits::bigint, {is_allowed} AND credits >= %(required)s::bigint
 FROM ruling, total

@@ -85,7 +85,7 @@ class Connection(psycopg.Connection[Any]):
 
     @cached_property
     def is_pooled(self) -> bool:
-        """Whether a pooler is between this process and PostgreSQL. The first call needs one round trip.
+        """Return whether a pooler is between this process and PostgreSQL. The first call takes one round trip.
 
         A pooler invents the process id that it reports for cancelling statements.
         """
@@ -169,7 +169,7 @@ def _bounded(
 
 
 # PostgreSQL derives the types of these values from the statement. Otherwise, each size of integers, and each
-# combination of values and NULLs, would need a prepared statement of its own.
+# combination of values and NULLs, would need its own prepared statement.
 DUMPERS: dict[type, Any] = {int: Int8Dumper, bytes: BytesBinaryDumper, UUID: UUIDBinaryDumper}
 UNTYPED = {kind: type("Untyped", (dumper,), {"oid": 0}) for kind, dumper in DUMPERS.items()}
 
@@ -196,10 +196,10 @@ def numbered(sql: str) -> tuple[bytes, list[str]]:
 
 
 class DatabaseOperations(operations.DatabaseOperations):
-    """Operations that log the values of prepared statements, too."""
+    """Database operations that also log the values of prepared statements."""
 
     def last_executed_query(self, cursor: Any, sql: str, params: Any) -> Any:
-        """Return a statement with its values, as Django's debug log and the tests read it."""
+        """Return a statement with its values, for Django's debug log and the tests."""
         if isinstance(cursor, PreparedCursor):
             return str(self.compose_sql(sql, params))
         return super().last_executed_query(cursor, sql, params)
@@ -213,9 +213,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @contextmanager
     def prepared(self, *, pipelined: bool) -> Iterator[Any]:
-        """Yield a cursor that prepares its statements on the first use.
+        """Yield a cursor that prepares its statements on first use.
 
-        If they are `pipelined`, they do not wait for each other's results, which are complete after the block.
+        If they are `pipelined`, they are sent without waiting for results, which are complete after the block.
         """
         cursor: Any = self.cursor()
         with self.wrap_database_errors:

@@ -222,7 +222,7 @@ class Handler(BaseHTTPRequestHandler):
     """Records each request, then behaves as its path says; a path that is a number is the response's status."""
 
     protocol_version = "HTTP/1.1"
-    # What follows a response would otherwise wait for the client to acknowledge the response.
+    # Otherwise, bytes that follow a response would wait until the client acknowledges it.
     disable_nagle_algorithm = True
     receiver: Receiver
 

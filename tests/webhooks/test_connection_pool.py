@@ -25,7 +25,7 @@ def _keeps_open(receiver: Receiver) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Stop the monotonic clock; the function moves it forward."""
+    """Stop the monotonic clock, and return a function that moves it forward."""
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
 
@@ -51,13 +51,13 @@ def post_at_once(receiver: Receiver, post: Post, *, count: int) -> None:
 
 
 def open_ports(receiver: Receiver) -> set[int]:
-    """Return the client's ports of the connections to a receiver that this process has open."""
+    """Return the local ports of this process's open connections to a receiver."""
     sockets = psutil.Process().net_connections("tcp")
     return {one.laddr.port for one in sockets if one.raddr and one.raddr.port == receiver.port}
 
 
 def ports_of(receiver: Receiver, *numbers: int) -> set[int]:
-    """Return the client's ports of some requests, by their order of arrival."""
+    """Return the ports from which some requests were sent, by their order of arrival."""
     return {receiver.received[number].sender_port for number in numbers}
 
 
