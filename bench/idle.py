@@ -21,11 +21,9 @@ def measure(stack: LocalStack, *, seconds: float) -> Values:
     spent = processes.spent(before, processes.cpu_seconds(stack.supervisor))
     shares = {name: cpu / seconds * 100 for name, cpu in spent.items()}
     parts = ", ".join(f"{name} {share:.2f}" for name, share in shares.items())
-    names = sorted(processes.programs(stack.supervisor).keys() - set(processes.SERVERS))
     return {
         "idle.cpu": Value(sum(shares.values()), parts),
         "idle.statements": Value(_statements(stack, seconds)),
-        "memory.programs": Value(len(names), ", ".join(names)),
     }
 
 

@@ -140,6 +140,21 @@ def local_stack(
                 )
 
 
+@contextmanager
+def second_worker(stack: LocalStack, *, slots: int) -> Iterator[None]:
+    """Run another simulation worker of a stack during the block."""
+    worker = ["worker", "--hostname", "second@%h", "--queues", "sim.high,sim.standard,sim.background"]
+    pool = ["--pool", "threads", "--concurrency", str(slots), "--without-mingle", "--without-gossip"]
+    command = [sys.executable, "-m", "celery", "--app", "simservice", *worker, *pool]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=stack.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
 def _environment(folder: Path, *, bubblewrap: bool) -> dict[str, str]:
     """Return an environment without the settings of other stacks and, if requested, without bubblewrap."""
     environment = {name: value for name, value in os.environ.items() if name not in OWN_SETTINGS}

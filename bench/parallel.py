@@ -8,7 +8,6 @@ import argparse
 import json
 import math
 import random
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from statistics import fmean, median
 from typing import Any
 
 from bench import machine
-from bench.local import LocalStack, local_stack
+from bench.local import LocalStack, local_stack, second_worker
 from jobs.simulator.report_reader import read_report
 from jobs.simulator.reports import Report
 
@@ -116,15 +115,9 @@ def two_workers() -> Iterator[LocalStack]:
     """Run a stack with two simulation workers of one slot each during the block."""
     with local_stack(accounts=1, simulator=None, SIM_SLOTS="1") as stack:
         stack.set_plan(vcpu_per_job=1)
-        command = [sys.executable, "-m", "simservice.worker", "sim", "--queues", "sim", "--concurrency", "1"]
-        with subprocess.Popen(
-            command, cwd=machine.ROOT, env=stack.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as worker:
-            try:
-                _warm_up(stack)
-                yield stack
-            finally:
-                worker.terminate()
+        with second_worker(stack, slots=1):
+            _warm_up(stack)
+            yield stack
 
 
 def _warm_up(stack: LocalStack) -> None:

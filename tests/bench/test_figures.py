@@ -9,7 +9,7 @@ from bench.figures import FIGURES, SCENARIOS, Aim, at_least, at_most
 
 # Every row of the table of aims, with its limits.
 AIMS = {
-    "path.rate": at_least(30),
+    "path.rate": at_least(45),
     "post.rate": at_least(120),
     "post.p99": at_most(100),
     "path.sim_cpu": at_most(25),
@@ -24,15 +24,14 @@ AIMS = {
     "moves.cpu": at_most(1),
     "moves.ratio": at_least(0.5),
     "ledger.pairs": at_least(600),
-    "webhooks.rate": at_least(500),
+    "webhooks.rate": at_least(400),
     "reads.list": at_most(10),
     "reads.job": at_most(10),
     "reads.status": at_most(10),
     "idle.statements": at_most(5),
-    "idle.cpu": at_most(1),
-    "memory.idle": at_most(95),
-    "memory.growth": at_most(3),
-    "memory.programs": at_most(4),
+    "idle.cpu": at_most(2),
+    "memory.idle": at_most(150),
+    "slots.claimed": at_most(50),
     "queue.claim_p99": at_most(10),
 }
 
