@@ -18,7 +18,7 @@ class Invariant(Enum):
     CANCEL = "After a cancellation has been seen, no shard of the job starts."
     ZOMBIE = "A process that lost its lease changes neither a row nor a file."
     FREE_RETURN = "A shard that is returned by a stopping worker is not counted as lost."
-    HINTS = "Emptying Redis changes only the timing."
+    MESSAGES = "Emptying Redis changes only the timing."
 
     @property
     def number(self) -> int:

@@ -43,7 +43,7 @@ BROKEN = [
     ("file_names_contain_try", Invariant.ZOMBIE),
     ("stop_of_waiting_has_no_report", Invariant.ZOMBIE),
     ("return_is_free", Invariant.FREE_RETURN),
-    ("claim_works_without_hint", Invariant.HINTS),
+    ("claim_works_without_message", Invariant.MESSAGES),
 ]
 
 

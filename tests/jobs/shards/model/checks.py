@@ -93,10 +93,10 @@ def is_free_conductor(state: State, worker: Worker) -> bool:
     return worker.conducts and worker.attempt == state.job.attempt and worker.phase == Phase.FREE
 
 
-def hints(model: Model, state: State, following: Following) -> bool:
-    """Return whether each step that a hint causes is also possible without one."""
+def messages(model: Model, state: State, following: Following) -> bool:
+    """Return whether each step that a message causes is also possible without one."""
     return all(
-        (step._replace(needs_hint=False), after) in following for step, after in following if step.needs_hint
+        (step._replace(needs_message=False), after) in following for step, after in following if step.needs_message
     )
 
 
@@ -150,7 +150,7 @@ STATE_CHECKS: dict[Invariant, Callable[[Model, State, Following], bool]] = {
     Invariant.BILL: is_billed,
     Invariant.ALLOWANCES: allowances,
     Invariant.BUSY_CONDUCTOR: busy_conductor,
-    Invariant.HINTS: hints,
+    Invariant.MESSAGES: messages,
 }
 STEP_CHECKS: dict[Invariant, Callable[[State, Step, State], bool]] = {
     Invariant.END_IS_FINAL: end_is_final,

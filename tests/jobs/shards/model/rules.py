@@ -14,7 +14,7 @@ class Rules:
     claim_checks_funds: bool = True
     claim_checks_cancel: bool = True
     claim_yields_to_jobs: bool = True
-    claim_works_without_hint: bool = True
+    claim_works_without_message: bool = True
     conductor_runs_all_shards: bool = True
     run_stops_at_allowance: bool = True
     finish_checks_attempt: bool = True

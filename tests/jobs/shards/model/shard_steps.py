@@ -37,7 +37,7 @@ def shard_steps(model: Model, state: State, index: int) -> Steps:
 
 
 def claims(model: Model, state: State, index: int) -> Steps:
-    """Yield the claim of the first claimable shard, after a hint and after a periodic check."""
+    """Yield the claim of the first claimable shard, after a message and after a periodic check."""
     worker = state.workers[index]
     seat = free_seat(model, state, worker)
     if seat is None or not can_start_shards(model, state, worker):
@@ -49,8 +49,8 @@ def claims(model: Model, state: State, index: int) -> Steps:
     after = claimed(model, state, index, number=number, seat=seat)
     step = Step(Kind.SYSTEM, Move.CLAIM_SHARD, worker.role, worker.attempt, number, try_number)
     if not worker.conducts:
-        yield step._replace(needs_hint=True), after
-    if worker.conducts or model.rules.claim_works_without_hint:
+        yield step._replace(needs_message=True), after
+    if worker.conducts or model.rules.claim_works_without_message:
         yield step, after
 
 

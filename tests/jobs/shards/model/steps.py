@@ -54,8 +54,8 @@ class Step(NamedTuple):
     attempt: int = 0
     shard: int = -1
     try_number: int = 0
-    # Whether it needs a hint, which can be lost with Redis.
-    needs_hint: bool = False
+    # Whether it needs a message, which can be lost with Redis.
+    needs_message: bool = False
 
     def __str__(self) -> str:
         shard = f" [shard {self.shard}, try {self.try_number}]" if self.shard >= 0 else ""
