@@ -13,6 +13,7 @@ from jobs.models import Build, Job
 from jobs.queueing import announcements
 from jobs.runs import runner
 from jobs.simulator import layers
+from simservice.celery import QUEUES, app
 from simservice.doctor import CHECKS as SERVICE_CHECKS
 from simservice.doctor import Check, Finding, failure, ok, warning
 from simservice.pooler import check_pooler
@@ -93,10 +94,22 @@ def check_workers() -> Iterator[Finding]:
         )
 
 
+def check_queues() -> Iterator[Finding]:
+    """Yield a warning for Celery queues without a worker, or the number of workers."""
+    replies = app.control.inspect().active_queues() or {}
+    consumed = {queue["name"] for queues in replies.values() for queue in queues}
+    if missing := [name for name in QUEUES if name not in consumed]:
+        advice = "Start a worker for each queue: docs/explanation/processes.md#celery."
+        yield warning(f"No worker consumes {', '.join(missing)}.", advice)
+    else:
+        yield ok(f"Celery workers: {len(replies)}")
+
+
 CHECKS: dict[str, Check] = {
     **SERVICE_CHECKS,
     "pooler": check_pooler,
     "sandbox": check_sandbox,
     "builds": check_builds,
     "workers": check_workers,
+    "queues": check_queues,
 }

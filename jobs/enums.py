@@ -1,6 +1,7 @@
 """Enumerations of jobs, each defined once."""
 
 from enum import Enum, auto
+from typing import NamedTuple
 
 from django.db import models
 
@@ -137,6 +138,16 @@ class Priority(models.IntegerChoices):
     def api_name(self) -> str:
         """Return the name of the lane in the API and on forms."""
         return self.name.lower()
+
+
+class LaneRange(NamedTuple):
+    """Adjacent lanes, from the best to the worst."""
+
+    first: Priority
+    last: Priority
+
+
+ALL_LANES = LaneRange(Priority.HIGH, Priority.BACKGROUND)
 
 
 class Channel(models.TextChoices):

@@ -19,7 +19,17 @@ from django.db.models.functions import Coalesce, Now
 
 from billing import ledger
 from jobs import counters, credentials, details, storage, usage, webhook_events
-from jobs.enums import CLAIMED, TERMINAL, ErrorCode, MoveResult, Renewal, ReturnCause, Status
+from jobs.enums import (
+    ALL_LANES,
+    CLAIMED,
+    TERMINAL,
+    ErrorCode,
+    LaneRange,
+    MoveResult,
+    Renewal,
+    ReturnCause,
+    Status,
+)
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.simulator.stop_reasons import StopReason
@@ -157,9 +167,13 @@ def mark_queued(job: Job) -> MoveResult:
 
 
 def claim(
-    worker: str, *, skipped_stages: Collection[int] = (), skipped_branches: Collection[str] = ()
+    worker: str,
+    *,
+    lanes: LaneRange = ALL_LANES,
+    skipped_stages: Collection[int] = (),
+    skipped_branches: Collection[str] = (),
 ) -> Job | None:
-    """Assign the best waiting job to `worker`, with a new attempt and a new lease.
+    """Assign the best waiting job in `lanes` to `worker`, with a new attempt and a new lease.
 
     The best job has the highest priority and, among equals, the earliest submission
     (`docs/reference/contract.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
@@ -167,6 +181,8 @@ def claim(
     `skipped_stages` comes first. One statement.
     """
     parameters = {
+        "first_lane": lanes.first,
+        "last_lane": lanes.last,
         "skipped": list(skipped_stages),
         "skipped_branches": list(skipped_branches),
         "worker": worker,

@@ -1,8 +1,8 @@
--- Frequent moves of jobs, and the renewal of the lease. Each takes one round trip; `lifecycle.move` with further
--- queries would have the same result in many.
+-- Frequent moves of jobs, and the renewal of leases, each in one round trip. `lifecycle.move` with further queries
+-- would have the same results, but would need many round trips.
 
 -- part: lease_end
--- When a lease that is taken or renewed by the statement expires.
+-- The time at which a lease expires that the statement takes or renews.
 statement_timestamp() + %(lease_seconds)s * interval '1 second'
 
 -- part: current_job
@@ -15,8 +15,8 @@ JOIN jobs_job AS job ON job.id = stage.job_id AND job.attempt = stage.attempt
 job.cancel_requested_at IS NULL AND job.lease_expires_at > statement_timestamp() AND stage.stop_reason = ''
 
 -- part: needs_help
--- Conditions of a claim by a helper. The job is running, because its conductor has then tested the build. The funds
--- cover a whole slice, because a smaller rest is kept for running shards.
+-- Conditions of a claim by a helper. The job must be running, because its conductor has then tested the build. The
+-- funds must cover a whole slice, because a smaller rest is kept for running shards.
 {may_start} AND job.status = 'running' AND stage.allotted_ms + stage.slice_ms <= stage.funded_ms
 
 -- part: claimable
@@ -24,10 +24,11 @@ job.cancel_requested_at IS NULL AND job.lease_expires_at > statement_timestamp()
 jobs_shard.status = 'waiting' AND losses < {max_losses}
 
 -- name: find_open_stage
--- Return the open stage with the best priority and, among equals, the earliest submission. An open stage has a
--- waiting shard, a free seat and funds.
+-- Return the open stage in a range of lanes with the best priority and, among equals, the earliest submission. An
+-- open stage has a waiting shard, a free seat and funds.
 SELECT stage.id, stage.priority FROM jobs_shardedstage AS stage {current_job}
-WHERE {needs_help} AND NOT stage.id = ANY(%(skipped)s::bigint[])
+WHERE {needs_help} AND stage.priority BETWEEN %(first_lane)s AND %(last_lane)s
+    AND NOT stage.id = ANY(%(skipped)s::bigint[])
     AND EXISTS (SELECT FROM jobs_shard WHERE stage_id = stage.id AND {claimable} AND number > 0)
     AND (SELECT count(*) FROM jobs_shard WHERE stage_id = stage.id AND status = 'running' AND seat > 0)
         < stage.slots - 1
@@ -43,17 +44,18 @@ INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
 SELECT id, statement_timestamp(), 'pending', 'queued', attempt, '' FROM moved RETURNING job_id
 
 -- name: claim_job
--- Claim the best waiting job, unless a shard comes first, and return its columns. `FOR UPDATE` reads the latest
--- version of a row, and locked rows are skipped, so this never waits. It reads past overdue jobs, about 1 µs each.
--- The sweep ends overdue jobs, because ending one here would delay the claim more than reading past thousands.
--- `nullif` hides the branches from the planner, which would expect few rows and sort all waiting jobs. The update
--- compares with a subquery, because a join could read the whole table after misleading statistics.
+-- Claim the best waiting job in a range of lanes, unless a shard comes first, and return its columns.
+-- `FOR UPDATE` reads the latest version of a row, and locked rows are skipped, so this never waits.
+-- It skips overdue jobs, about 1 µs each, and leaves them to the sweep: ending one here would delay the claim more
+-- than skipping thousands.
+-- `nullif` hides the branches from the planner, which would expect few rows and sort all waiting jobs.
+-- The update compares with a subquery, because a join could read the whole table if the statistics mislead.
 WITH open AS (
     {find_open_stage}
 ), best AS (
     SELECT id, status FROM jobs_job
     WHERE status IN ('pending', 'queued') AND queue_deadline_at > statement_timestamp()
-        AND priority <= coalesce((SELECT priority FROM open), 32767)
+        AND priority BETWEEN %(first_lane)s AND coalesce((SELECT priority FROM open), %(last_lane)s)
         AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
     ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
 ), claimed AS (
@@ -89,7 +91,7 @@ WITH held AS (
 ) {inserted_run}
 
 -- name: start_stage
--- Insert the run of a later stage. The lock keeps the job from ending or being requeued at the same time.
+-- Insert the run of a later stage. The lock prevents the job from ending or being requeued at the same time.
 WITH held AS (
     SELECT id, attempt FROM jobs_job
     WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running') FOR NO KEY UPDATE
@@ -102,7 +104,7 @@ peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_fo
 sandbox_layers = %(layers)s
 
 -- name: renew_lease
--- Renew the lease of a job. Return a row, with whether its cancellation was requested, if the attempt has the job.
+-- Renew the lease of a job. If the attempt has the job, return whether its cancellation was requested.
 UPDATE jobs_job SET lease_expires_at = {lease_end}
 WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running')
 RETURNING cancel_requested_at IS NOT NULL
@@ -112,8 +114,8 @@ RETURNING cancel_requested_at IS NOT NULL
 SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE
 
 -- name: end_job
--- End a job whose row and whose account's balance are locked, if it still has the expected status and attempt, and
--- if its hold can be settled. If it ended, return the seconds since its first simulator started, null if none did.
+-- End a job if it still has the expected status and attempt and its hold can be settled. Its row and its account's
+-- balance must be locked. If it ended, return the seconds since its first simulator started, or null if none did.
 WITH ended AS (
     UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
         simulator_exit_code = %(exit_code)s, sim_duration_ms = %(sim_duration_ms)s,

@@ -1,24 +1,25 @@
-"""Simulation slots: threads of a Celery worker that each claim and run one job or shard at a time.
+"""Simulation slots: the threads of a Celery worker that consumes lanes. Each runs one job or shard at a time.
 
-Celery starts and stops the slots, but sends them no messages. A Celery worker receives messages for all its threads
-on one connection, and can take up to a second to notice that a thread is idle again. Here, each idle slot waits for
-hints on its own connection.
+A message wakes an idle slot. The slot then claims work from the database until none waits in the worker's lanes.
 """
 
 import logging
+import os
 import socket
 import threading
-import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 from celery.bootsteps import StartStopStep
-from celery.signals import worker_shutting_down
+from celery.concurrency.thread import TaskPool
+from celery.worker import state
+from celery.worker.request import Request
 from django.db import Error as DatabaseError
-from django.db import close_old_connections, connection, connections
+from django.db import connection
 
 from jobs import counters, shutdown
+from jobs.enums import Priority
 from jobs.execution import attempt, helper
 from jobs.execution.machine import machine
 from jobs.execution.periodic_thread import PeriodicThread
@@ -27,29 +28,31 @@ from jobs.queueing import announcements, claims
 from jobs.queueing.worker_processes import WorkerProcess, recover_dead_workers
 from jobs.runs import runner
 from jobs.simulator import layers
-from simservice import memory
-from simservice.celery import stop_failed_worker
+from simservice.celery import app, running
 from simservice.redis import worker_heartbeats
 from simservice.redis.client import best_effort
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 2.0
-INTERRUPT_SECONDS = 1.0
-RETRY_SECONDS = 1.0
 process = WorkerProcess()
 
 
 class Slots(StartStopStep):
     """The slots of a Celery worker, as many as its concurrency."""
 
-    def create(self, _worker: Any) -> None:
+    # Whether this process has slots. Only a worker that consumes a lane from its start has them.
+    are_open = False
+
+    def create(self, worker: Any) -> None:
         """Recover the jobs of dead workers, and test the sandbox.
 
-        Raises SystemExit if the sandbox does not work.
+        Raises SystemExit if the sandbox does not work, or if the slots are not threads: a job in another process
+        would not notice that the worker stops, and a job in the main thread would block it.
         """
-        # Never close connections because of their age: a slot that wakes up tests its connection and reuses it.
-        connections.settings["default"]["CONN_MAX_AGE"] = None
+        if not issubclass(worker.pool_cls, TaskPool):
+            raise SystemExit("A worker that consumes lanes needs the option --pool threads.")
+        self.opened = ExitStack()
         process.register()
         logger.info("recovered %s jobs of dead workers", recover_dead_workers())
         try:
@@ -58,43 +61,41 @@ class Slots(StartStopStep):
             raise SystemExit(str(error)) from error
 
     def start(self, worker: Any) -> None:
-        """Start the heartbeat and the slots."""
-        report = partial(_report, worker.hostname, slots=worker.concurrency, layers=self.layers)
+        """Start the heartbeat, and wake slots for jobs that are already waiting."""
+        report = partial(_report, slots=worker.concurrency, layers=self.layers)
         report()
-        memory.settle()
-        self.opened = ExitStack()
         self.opened.enter_context(
             PeriodicThread(report, process.refresh, seconds=HEARTBEAT_SECONDS, name="heartbeat")
         )
-        names = [f"slot-{number}" for number in range(worker.concurrency)]
-        self.threads = [threading.Thread(target=run_slot, name=name, daemon=True) for name in names]
-        for thread in self.threads:
-            thread.start()
+        best_effort(announcements.replenish, default=0)
+        # The main thread needs the database no more.
+        connection.close()
+        Slots.are_open = True
 
     def close(self, _worker: Any) -> None:
-        """Wait until the running jobs have ended or returned to the queue."""
+        """Let the running jobs end or return to the queue. Celery then waits for the slots."""
         # While Celery stops, every new socket of the process gets a timeout of five seconds. Running jobs open
         # sockets that must wait longer.
         socket.setdefaulttimeout(None)
-        shutdown.stop.request()
-        for thread in self.threads:
-            while thread.is_alive():
-                best_effort(announcements.interrupt_waits, default=None)
-                thread.join(INTERRUPT_SECONDS)
+        # A cold shutdown gives running jobs no time.
+        shutdown.stop.request(at_once=state.should_terminate is not None)
         self.opened.close()
-        # Wake a slot of another worker, because a stopping slot may have taken a hint, and running jobs may have
-        # returned to the queue.
-        best_effort(announcements.send_hint, default=False)
 
 
-@worker_shutting_down.connect
-def request_stop(how: str, **_: Any) -> None:
-    """Let the slots stop as soon as the worker receives the signal. A cold shutdown gives running jobs no time."""
-    shutdown.stop.request(at_once=how == "Cold")
+class SlotRequest(Request):
+    """A received message that occupies a slot."""
+
+    def cancel(self, *_: Any, **__: Any) -> None:
+        """Return the running jobs to the queue at once, because Celery cannot kill a thread.
+
+        Celery's handlers of SIGQUIT and of a second SIGINT call this, then wait for the slots.
+        """
+        shutdown.stop.request(at_once=True)
 
 
-def _report(name: str, *, slots: int, layers: list[str]) -> None:
+def _report(*, slots: int, layers: list[str]) -> None:
     """Record the heartbeat. A worker whose machine cannot run jobs reports no slots, and the reason."""
+    name = f"{worker_heartbeats.SIMULATION}{socket.gethostname()}-{os.getpid()}"
     slots = 0 if machine.problem else slots
     worker_heartbeats.report(name, slots=slots, layers=layers, problem=machine.problem)
 
@@ -107,54 +108,47 @@ def _probe_sandbox() -> list[str]:
     return active
 
 
-def run_slot() -> None:
-    """Repeat until the worker stops: run jobs and shards until none waits, then wait for a hint."""
+def simulate() -> None:
+    """Run jobs and shards until none waits, so that jobs submitted while all slots are busy need no message.
+
+    While this machine cannot run jobs, the slot waits and leaves them to other workers.
+    """
     try:
         while not shutdown.stop.is_requested:
-            _run_once()
-        connection.close()
-    except BaseException:
-        logger.critical("this slot died, so its worker stops")
-        stop_failed_worker()
-        raise
-
-
-def _run_once() -> None:
-    """Run jobs until the queue is empty, then wait for a hint. After an error, wait a second."""
-    try:
-        close_old_connections()
-        simulate()
-        if machine.problem:
-            # Leave hints to other workers.
+            if not machine.may_claim():
+                announcements.pass_on()
+            elif not _run_next():
+                return
             shutdown.stop.wait(machine.pause_seconds)
-        else:
-            announcements.wait_for_hint()
-    except Exception:
-        logger.exception("this slot failed and tries again")
-        time.sleep(RETRY_SECONDS)
-        with suppress(DatabaseError):
-            connection.close()
+        # The slot may have returned its job to the queue, or received a message and claimed nothing.
+        announcements.pass_on()
+    except DatabaseError:
+        logger.exception("a slot stopped: the database failed; the sweep wakes slots for waiting jobs")
 
 
-def simulate() -> None:
-    """Run jobs and shards until none waits, so that jobs submitted while all slots are busy need no hint.
-
-    Claims nothing while the machine cannot run jobs.
-    """
-    was_woken = True
-    while not shutdown.stop.is_requested and machine.may_claim():
-        claimed = claims.claim(slot_name())
-        if claimed is None:
-            return
-        if was_woken:
-            announcements.pass_on()
-            was_woken = False
+def _run_next() -> bool:
+    """Claim and run the best job or shard. Return False if none waits in the lanes of this worker."""
+    slot = slot_name()
+    claimed = claims.claim(slot, lanes=lanes())
+    if claimed is None:
+        return False
+    try:
         if isinstance(claimed, Job):
+            running[slot] = {"job": str(claimed.pk), "attempt": claimed.attempt}
             counters.record_claim(claimed)
             attempt.execute(claimed)
         else:
+            running[slot] = {"stage": str(claimed.stage_id), "shard": claimed.number}
             helper.execute(claimed)
-        shutdown.stop.wait(machine.pause_seconds)
+    finally:
+        running.pop(slot, None)
+    return True
+
+
+def lanes() -> list[Priority]:
+    """Return the lanes that this worker currently consumes, the best first."""
+    consumed = app.amqp.queues.consume_from
+    return [lane for lane in Priority if announcements.queue_of(lane) in consumed]
 
 
 def slot_name() -> str:

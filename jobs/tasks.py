@@ -7,7 +7,7 @@ from celery.signals import worker_init
 from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
-from jobs import retention
+from jobs import retention, simulation_worker
 from jobs.builds import registry
 from jobs.queueing import sweep as sweeping
 from jobs.runs import directories
@@ -28,9 +28,18 @@ def sweep_leftovers_on_start(**_: Any) -> None:
 @worker_init.connect
 @required
 def add_slots(sender: Any, **_: Any) -> None:
-    """Give simulation slots to a worker that consumes the queue `sim`. Other workers do not load their code."""
-    if "sim" in sender.app.amqp.queues.consume_from:
-        sender.app.steps["worker"].add("jobs.simulation_worker:Slots")
+    """Add the bootstep of simulation slots to a worker that consumes a lane."""
+    if simulation_worker.lanes():
+        sender.app.steps["worker"].add(simulation_worker.Slots)
+
+
+@app.task(name="jobs.tasks.simulate", Request="jobs.simulation_worker:SlotRequest")
+def simulate() -> None:
+    """Run waiting jobs and shards in a slot of this worker. A worker without slots leaves them to others."""
+    if simulation_worker.Slots.are_open:
+        simulation_worker.simulate()
+    elif simulation_worker.lanes():
+        logger.error("this worker started without a lane, so it runs no jobs: cancel its consumers of lanes")
 
 
 @app.task(name="jobs.tasks.sweep")

@@ -9,6 +9,7 @@ from typing import Any
 from django.http import HttpRequest
 from pythonjsonlogger.json import JsonFormatter
 
+from simservice.causes import is_repeated
 from simservice.metrics import route_of
 
 IDS = ("request_id", "account_id", "job_id", "attempt", "event_id", "trace_id")
@@ -57,6 +58,13 @@ class HidePaths(logging.Filter):
             path = request.path.encode("unicode_escape").decode("ascii")
             record.args = tuple(route_of(request) if argument == path else argument for argument in record.args)
         return True
+
+
+class DropRepeats(logging.Filter):
+    """Drops records whose message, whatever its arguments, this process has logged recently."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not is_repeated((record.name, str(record.msg)))
 
 
 class JsonLines(JsonFormatter):

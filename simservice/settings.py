@@ -1,5 +1,6 @@
 """All settings. They are read from the environment; `.env.example` lists each one with its default."""
 
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -225,20 +226,19 @@ CACHES = {"default": {"BACKEND": "simservice.redis.cache.BestEffortCache", "LOCA
 
 # A lost or repeated message costs only seconds, so messages are not retried, stored or prefetched.
 CELERY_BROKER_URL = REDIS_URL
-# Received messages are not recorded in Redis (`ack_emulation`). An idle worker repeats its request for messages
-# every five seconds (`polling_interval`).
+# Received messages are not recorded in Redis (`ack_emulation`). The queues of a worker are consumed in the order of
+# its `--queues`.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,
     "socket_timeout": 10,
     "health_check_interval": 10,
     "ack_emulation": False,
-    "polling_interval": 5,
+    "queue_order_strategy": "priority",
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # Otherwise, a worker ends when Redis answers with an error, such as READONLY or MISCONF.
 CELERY_BROKER_CHANNEL_ERROR_RETRY = True
-CELERY_WORKER_CONSUMER = "simservice.consumer:Consumer"
 # No task is acknowledged late or prefetched, so these only reduce what Celery logs when it loses a connection.
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_PREFETCH_COUNT_REDUCTION = False
@@ -248,6 +248,9 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "control"
+# The threads of a worker keep their database connections.
+CELERY_DB_REUSE_MAX = sys.maxsize
+CELERY_BEAT_SCHEDULER = "simservice.beat:SharedScheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "jobs.tasks.sweep", "schedule": SWEEP_SECONDS},
     "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60},
@@ -380,6 +383,7 @@ LOGGING = {
         "causes": {"()": "simservice.causes.NameCauses"},
         "ids": {"()": "simservice.logs.AddIds"},
         "paths": {"()": "simservice.logs.HidePaths"},
+        "repeats": {"()": "simservice.logs.DropRepeats"},
     },
     "handlers": {
         "console": {
@@ -390,12 +394,15 @@ LOGGING = {
         **_sentry,
     },
     "root": {"handlers": ["console", *_sentry], "level": LOG_LEVEL},
-    # Celery would log every message, at least one every two seconds.
     "loggers": {
+        # Celery would log every message, at least one every two seconds.
         **{name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+        # While Redis answers with errors, Celery reconnects five times a second.
+        **{f"celery.worker.consumer.{name}": {"filters": ["repeats"]} for name in ("consumer", "connection")},
+        "kombu.transport.redis": {"filters": ["repeats"]},
         # Anyone can send a wrong Host header, and each one would log a traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
-        # A receiver of webhooks can cause its warnings, and some contain the URL's path, which can be a secret.
+        # Receivers of webhooks can cause warnings, some of which contain the URL's path, which can be a secret.
         "urllib3": {"level": "ERROR"},
     },
 }

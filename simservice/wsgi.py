@@ -1,15 +1,9 @@
 """The WSGI application for gunicorn."""
 
-import gc
 import os
 
 import django
 
-from simservice import memory, unused_modules
-
-unused_modules.block()
-# Imported modules never become garbage, so collecting while they load would only waste a tenth of the start.
-gc.disable()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
 django.setup(set_prefix=False)
 
@@ -20,6 +14,4 @@ from simservice.web.wsgi_handler import Handler  # noqa: E402 - the framework re
 
 limit_statements(WEB_STATEMENT_SECONDS, watched=True)
 limits.fails_fast = True
-application = memory.with_room_for_frames(Handler())
-memory.settle()
-gc.enable()
+application = Handler()

@@ -1,7 +1,6 @@
 """Outbox of webhook events: written with the change that they report, announced after the commit."""
 
 import json
-import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -10,15 +9,12 @@ from django.db import transaction
 from django.db.models import Count, Min, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
 from simservice.api.times import iso
-from simservice.celery import app
+from simservice.celery import send
 from simservice.redis.client import best_effort, redis
 from simservice.statements import load
 from webhooks.models import Event, event_name
-
-logger = logging.getLogger(__name__)
 
 QUEUE = "webhooks"
 # More messages than this would not wake any further worker.
@@ -56,13 +52,13 @@ def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) ->
 
 def announce() -> None:
     """Wake a delivery worker. If the message is lost, the sweep announces due events again."""
-    waiting = best_effort(lambda: int(str(redis().llen(QUEUE))), default=None)
-    if waiting is None or waiting >= MAX_ANNOUNCEMENTS:
-        return
-    try:
-        app.send_task("webhooks.tasks.deliver", queue=QUEUE)
-    except OperationalError:
-        logger.warning("cannot announce webhook events: the broker is unavailable")
+    best_effort(_wake, default=None)
+
+
+def _wake() -> None:
+    """Send a message unless `MAX_ANNOUNCEMENTS` are waiting. Raises RedisError."""
+    if int(str(redis().llen(QUEUE))) < MAX_ANNOUNCEMENTS:
+        send("webhooks.tasks.deliver", queue=QUEUE)
 
 
 class Backlog(NamedTuple):

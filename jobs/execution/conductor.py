@@ -319,7 +319,7 @@ class Conductor:
         funded = state.free_ms // self.stage.slice_ms
         helpers = min(free_slots, state.waiting, funded)
         if helpers > 0 and not self.lease.cancelled.is_set() and not state.failed:
-            best_effort(lambda: announcements.send_hints(helpers), default=None)
+            best_effort(lambda: announcements.wake(self.stage.priority, slots=helpers), default=0)
 
     def _publish(self) -> None:
         """Publish the progress and the preview of the job."""

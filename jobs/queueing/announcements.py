@@ -1,45 +1,41 @@
-"""Announcements of waiting jobs to the workers.
+"""Announcements of waiting jobs to the workers: messages on the Celery queues of the lanes.
 
-The queue is in PostgreSQL. A hint in Redis only says that work may be waiting. It names no job: the slot that
-receives it claims the best waiting job, so lost and repeated hints do not change the order.
+The queue is in PostgreSQL. A message only says that work may be waiting in a lane. It names no job: the slot that
+receives it claims the best waiting job, and claims again until none waits. Lost, repeated and late messages
+therefore do not change the order of the jobs.
 
-Every idle slot waits for a hint, and Redis gives each hint to one idle slot at once. If no slot is idle, the hint
-stays in Redis until a slot is. At most one hint for jobs stays there, however many are sent. A slot that has
-received a hint and claimed a job therefore sends another hint if more jobs wait. For shards, there are as many
-hints as slots that can help, and the conductor repeats them while shards wait.
+A busy slot needs no message, because it claims again after its job. A lane therefore contains only a few messages
+for each live slot, however many jobs wait: each announcement first reads the length of its lane, in a separate
+round trip. For shards, the conductor keeps as many messages in the lane of its job as slots can help.
 """
 
-import os
-import socket
-import time
-from contextlib import suppress
+from collections import Counter
 from datetime import timedelta
-from functools import cache
-from itertools import takewhile
 
-from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
-from redis import Redis
-from redis.exceptions import RedisError
 
 from jobs import lifecycle
-from jobs.enums import WAITING, Status
+from jobs.enums import WAITING, Priority, Status
 from jobs.models import Job
-from simservice.outages import RETRY_SECONDS
-from simservice.redis.client import TIMEOUT_SECONDS, RedisOutage, best_effort, redis
+from jobs.queueing import forecast
+from simservice.celery import send
+from simservice.redis.client import best_effort, redis
 
-# A sorted set, because it contains each member only once: at most one hint.
-HINTS = "sim.hints"
-# After this time, a slot looks for a job without a hint.
-WAIT_SECONDS = 20.0
+TASK = "jobs.tasks.simulate"
+# A lane contains at most this many messages for each live slot, or MIN_MESSAGES if that is more.
+MESSAGES_PER_SLOT = 2
+MIN_MESSAGES = 10
 SWEEP_BATCH = 100
 # A younger pending job is still being announced by the request that submitted it.
 ANNOUNCED_WITHIN = timedelta(seconds=2)
 UNANNOUNCED = Q(status=Status.PENDING, created_at__lt=Now() - ANNOUNCED_WITHIN)
-# Whether waiting for hints works in this process.
-outage = RedisOutage("idle slots look for jobs every second", recovery="idle slots wait for hints")
+
+
+def queue_of(priority: int) -> str:
+    """Return the name of a lane's Celery queue."""
+    return f"sim.{Priority(priority).api_name}"
 
 
 def announce(job: Job) -> None:
@@ -48,78 +44,49 @@ def announce(job: Job) -> None:
 
 
 def _mark_and_wake(job: Job) -> None:
-    """Mark a pending job as queued, then send a hint, because a claim skips a row that is being written.
+    """Mark a pending job as queued, then wake a slot, because a claim skips a row that is being written.
 
     Raises RedisError.
     """
     if lifecycle.mark_queued(job):
-        send_hint()
+        wake_one(job.priority)
 
 
-def send_hint() -> bool:
-    """Wake an idle slot. Return False if an earlier hint is still in Redis. Raises RedisError."""
-    return bool(redis().zadd(HINTS, {"": 0}))
+def wake_one(priority: int) -> None:
+    """Send a message to a lane unless its limit is reached. Raises RedisError."""
+    waiting, limit = _messages(priority)
+    if waiting < limit:
+        send(TASK, queue=queue_of(priority))
 
 
-def send_hints(count: int) -> None:
-    """Wake up to `count` idle slots. Raises RedisError."""
-    redis().zadd(HINTS, {str(number or ""): 0 for number in range(count)})
+def wake(priority: int, *, slots: int) -> int:
+    """Send messages until `slots` of them wait in a lane. Return the number sent. Raises RedisError."""
+    waiting, limit = _messages(priority)
+    missing = max(0, min(slots, limit) - waiting)
+    send(TASK, queue=queue_of(priority), count=missing)
+    return missing
 
 
-def wait_for_hint() -> None:
-    """Wait for a hint, at most `WAIT_SECONDS`, so that a lost hint only delays a job."""
-    client = _waiting_client()
-    try:
-        client.bzpopmin(HINTS, timeout=WAIT_SECONDS)
-    except RedisError as error:
-        outage.record_failure(error)
-        # After a failover, an old connection still leads to the read-only server, so new ones are opened.
-        client.connection_pool.disconnect(inuse_connections=False)
-        time.sleep(RETRY_SECONDS)
-    else:
-        outage.record_success()
-
-
-def interrupt_waits() -> None:
-    """Interrupt the waits of this worker's slots, so that they notice that it stops. Raises RedisError."""
-    for client in redis().client_list(_type="normal"):
-        if client["name"] == _client_name():
-            redis().client_unblock(int(client["id"]))
-
-
-def _client_name() -> str:
-    """Return the name of this worker's idle slots in Redis.
-
-    Workers in different containers can have the same name. Their slots then only wait again after an interruption.
-    """
-    return f"slots:{socket.gethostname()}:{os.getpid()}"
-
-
-@cache
-def _waiting_client() -> "Redis":
-    """Return the Redis client of idle slots. Its timeout is longer than their wait."""
-    return Redis.from_url(
-        settings.REDIS_URL,
-        client_name=_client_name(),
-        socket_timeout=WAIT_SECONDS + TIMEOUT_SECONDS,
-        socket_connect_timeout=TIMEOUT_SECONDS,
-        socket_keepalive=True,
-    )
+def _messages(priority: int) -> tuple[int, int]:
+    """Return the number of messages in a lane, and its limit. One round trip. Raises RedisError."""
+    with redis().pipeline(transaction=False) as pipe:
+        pipe.llen(queue_of(priority))
+        pipe.get(forecast.SLOTS_KEY)
+        waiting, slots = pipe.execute()
+    return int(waiting), max(MIN_MESSAGES, MESSAGES_PER_SLOT * int(slots or 0))
 
 
 def pass_on() -> None:
-    """Wake another idle slot if more jobs wait, because several submissions may have left only one hint.
+    """Wake a slot for the best waiting job, if any, for a slot that received a message but claims nothing.
 
-    If the database or Redis does not respond, the sweep sends a hint.
+    If the database or Redis does not respond, the sweep wakes a slot.
     """
-    with suppress(DatabaseError):
-        if _waiting_ids()[:1]:
-            best_effort(send_hint, default=False)
-
-
-def _waiting_ids() -> QuerySet[Job, int]:
-    """Return the ids of waiting jobs in the order of the queue, so that PostgreSQL uses their index."""
-    return Job.objects.filter(status__in=WAITING).order_by("priority", "id").values_list("id", flat=True)
+    try:
+        best = Job.objects.filter(status__in=WAITING).only("priority").order_by("priority", "id").first()
+    except DatabaseError:
+        return
+    if best is not None:
+        best_effort(lambda: wake_one(best.priority), default=None)
 
 
 def unannounced() -> QuerySet[Job]:
@@ -135,11 +102,12 @@ def announce_pending() -> int:
     return len(jobs)
 
 
-def replenish_hints() -> int:
-    """Wake an idle slot for each of up to 100 waiting jobs. Return how many hints were sent. Raises RedisError.
+def replenish() -> int:
+    """Send the messages that are missing for up to 100 waiting jobs in each lane. Return their number.
 
-    Without these hints, idle slots would not notice waiting jobs after Redis lost its data. Stop at the first hint
-    that is still in Redis, because then no slot is idle.
+    Without these messages, idle slots would not notice waiting jobs after Redis lost its data. One query. Raises
+    RedisError.
     """
-    waiting = _waiting_ids()[:SWEEP_BATCH].count()
-    return sum(takewhile(bool, (send_hint() for _ in range(waiting))))
+    lanes = [forecast.waiting_in(lane).values_list("priority", flat=True)[:SWEEP_BATCH] for lane in Priority]
+    waiting = Counter(lanes[0].union(*lanes[1:], all=True))
+    return sum(wake(priority, slots=jobs) for priority, jobs in waiting.items())

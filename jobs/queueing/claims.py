@@ -1,6 +1,9 @@
 """Claims of work by slots: waiting jobs, and shards of jobs that run on other slots."""
 
+from collections.abc import Sequence
+
 from jobs import lifecycle
+from jobs.enums import LaneRange, Priority
 from jobs.models import Job, ShardedStage
 from jobs.shards import executables, moves
 from jobs.shards.moves import ClaimedShard
@@ -11,22 +14,44 @@ from jobs.skipped import Skipped
 branches_without_builds = Skipped[str](seconds=300)
 
 
-def claim(worker: str) -> Job | ClaimedShard | None:
-    """Claim and return the best waiting job or shard, or None.
+def claim(worker: str, *, lanes: Sequence[Priority] = tuple(Priority)) -> Job | ClaimedShard | None:
+    """Claim and return the best waiting job or shard in `lanes`, or None.
 
     A shard comes after all waiting jobs of its job's priority or a better one, and before those of a worse one
-    (`docs/reference/contract.md#parallel-slots`). Branches without a build on this machine,
-    and stages that it cannot help with, are left to others.
+    (`docs/reference/contract.md#parallel-slots`). Branches without a build on this machine, and stages that it
+    cannot help with, are left to others.
     """
+    for adjacent in _ranges(lanes):
+        if (claimed := _claim(worker, adjacent)) is not None:
+            return claimed
+    return None
+
+
+def _ranges(lanes: Sequence[Priority]) -> list[LaneRange]:
+    """Return lanes as ranges, the best first. One index search finds the best job of a range."""
+    ranges: list[LaneRange] = []
+    for lane in lanes:
+        if ranges and ranges[-1].last == lane - 1:
+            ranges[-1] = LaneRange(ranges[-1].first, lane)
+        else:
+            ranges.append(LaneRange(lane, lane))
+    return ranges
+
+
+def _claim(worker: str, lanes: LaneRange) -> Job | ClaimedShard | None:
+    """Claim and return the best waiting job or shard in a range of lanes, or None."""
     skipped, branches = executables.skipped.current(), branches_without_builds.current()
     while True:
-        if (job := lifecycle.claim(worker, skipped_stages=skipped, skipped_branches=branches)) is not None:
+        job = lifecycle.claim(worker, lanes=lanes, skipped_stages=skipped, skipped_branches=branches)
+        if job is not None:
             return job
-        stage_id = moves.find_open(skipped)
+        stage_id = moves.find_open(skipped, lanes=lanes)
         if stage_id is None:
             return None
-        if _can_help(stage_id) and (shard := moves.claim(stage_id, worker=worker, conducts=False)) is not None:
-            return shard
+        if _can_help(stage_id):
+            shard = moves.claim(stage_id, worker=worker, conducts=False, lanes=lanes)
+            if shard is not None:
+                return shard
         # Another slot was faster, or a job that comes first is being claimed.
         skipped.add(stage_id)
 

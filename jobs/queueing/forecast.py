@@ -30,6 +30,8 @@ from simservice.redis.client import best_effort, redis
 
 # Increase the number when the fields of the snapshot change: during an upgrade, processes of two versions run.
 KEY = "queue:snapshot:4"
+# The number of live slots, for announcements, which need no other part of the snapshot
+SLOTS_KEY = "queue:slots"
 KEPT_SECONDS = 10
 MEASURED_RUNS = 200
 # A slot that runs a shard for another slot's job is expected to be free after this time at the latest.
@@ -161,7 +163,10 @@ def _store(snapshot: QueueSnapshot) -> None:
     """Store a snapshot in Redis for a few sweeps."""
     text = json.dumps(asdict(snapshot))
     seconds = max(KEPT_SECONDS, settings.SWEEP_SECONDS * 5)
-    best_effort(lambda: redis().set(KEY, text, ex=seconds), default=None)
+    with redis().pipeline(transaction=False) as pipe:
+        pipe.set(KEY, text, ex=seconds)
+        pipe.set(SLOTS_KEY, snapshot.slots, ex=seconds)
+        best_effort(pipe.execute, default=[])
 
 
 def live_slots() -> int | None:
@@ -325,7 +330,7 @@ def _lane_lengths(marks: Sequence[Mark]) -> dict[str, int]:
     return counts
 
 
-def _waiting_in(priority: Priority) -> QuerySet[Job]:
+def waiting_in(priority: Priority) -> QuerySet[Job]:
     """Return the waiting jobs of a lane in order.
 
     The range condition and the two-column order make PostgreSQL use the index of waiting jobs. Otherwise, it would
@@ -340,6 +345,6 @@ def oldest_wait_seconds() -> float:
 
     A job that returned to the queue has not waited all this time.
     """
-    heads = [_waiting_in(priority).values_list("created_at", flat=True)[:1] for priority in Priority]
+    heads = [waiting_in(priority).values_list("created_at", flat=True)[:1] for priority in Priority]
     submitted = list(heads[0].union(*heads[1:], all=True))
     return (timezone.now() - min(submitted)).total_seconds() if submitted else 0.0

@@ -51,7 +51,7 @@ def sweep() -> dict[str, int]:
         "removed_stages": moves.remove_void(),
     }
     try:
-        done |= {"announced": announcements.announce_pending(), "hinted": announcements.replenish_hints()}
+        done |= {"announced": announcements.announce_pending(), "woken": announcements.replenish()}
     except RedisError:
         logger.warning("the sweep announced no jobs: Redis does not respond")
     forecast.publish()

@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from jobs import lifecycle
-from jobs.enums import CLAIMED, ShardStatus
+from jobs.enums import ALL_LANES, CLAIMED, LaneRange, ShardStatus
 from jobs.models import Job, Run, Shard, ShardedStage
 from simservice.statements import load, run
 
@@ -90,16 +90,18 @@ def create(stage: ShardedStage, shards: Sequence[Shard], job: Job) -> bool:
     return True
 
 
-def find_open(skipped: Collection[int]) -> int | None:
+def find_open(skipped: Collection[int], *, lanes: LaneRange = ALL_LANES) -> int | None:
     """Return the id of the open stage that comes first, without those that are `skipped`; None if none is open."""
-    rows = run(lifecycle.SQL["find_open_stage"], values={"skipped": list(skipped)})
+    values = {"skipped": list(skipped), "first_lane": lanes.first, "last_lane": lanes.last}
+    rows = run(lifecycle.SQL["find_open_stage"], values=values)
     return rows[0][0] if rows else None
 
 
-def claim(stage_id: int, *, worker: str, conducts: bool) -> ClaimedShard | None:
+def claim(stage_id: int, *, worker: str, conducts: bool, lanes: LaneRange = ALL_LANES) -> ClaimedShard | None:
     """Start a try of the stage's next waiting shard. Return None if `claim_shard` does not allow it."""
     values = {
         "stage_id": stage_id,
+        "first_lane": lanes.first,
         "worker": worker,
         "conducts": conducts,
         "lease_seconds": settings.LEASE_SECONDS,

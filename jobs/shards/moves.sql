@@ -1,15 +1,15 @@
--- Moves of shards. A statement that changes a shard follows `lock_sharded_stage`, so the moves of one stage happen one
--- after the other, and each sees the one before. Whether a stage is void is read from its job without a lock. If the
--- job ends at the same moment, the move does no harm, because nothing reads the job's shards any more.
+-- Moves of shards. A statement that changes a shard follows `lock_sharded_stage`, so the moves of a stage happen
+-- one after the other, and each sees the previous one. Whether a stage is void is read from its job without a lock.
+-- If the job ends at the same moment, the move does no harm, because nothing reads the shards of an ended job.
 
 -- name: lock_sharded_stage
 -- Lock a stage's row.
 SELECT FROM jobs_shardedstage WHERE id = %(stage_id)s FOR NO KEY UPDATE
 
 -- name: claim_shard
--- Start a try of the stage's first waiting shard. `conducts` is for the slot that has the job: its seat is 0, it may
--- use less than a slice, and it may run shard 0. A helper's shard comes after waiting jobs of the same or a better
--- priority.
+-- Start a try of the stage's first waiting shard. `conducts` is true for the slot that has the job: its seat is 0,
+-- it may use less than a slice, and it may run shard 0. A helper's shard comes after waiting jobs of the same or a
+-- better priority in the helper's lanes.
 WITH open AS (
     SELECT least(stage.slice_ms, stage.funded_ms - stage.allotted_ms) AS allowance_ms,
         CASE WHEN %(conducts)s THEN 0 ELSE (
@@ -22,8 +22,8 @@ WITH open AS (
     WHERE stage.id = %(stage_id)s AND CASE
         WHEN %(conducts)s THEN {may_start} AND stage.allotted_ms < stage.funded_ms
         ELSE {needs_help} AND NOT EXISTS (
-            SELECT FROM jobs_job WHERE status IN ('pending', 'queued') AND priority <= stage.priority
-                AND queue_deadline_at > statement_timestamp()
+            SELECT FROM jobs_job WHERE status IN ('pending', 'queued')
+                AND priority BETWEEN %(first_lane)s AND stage.priority AND queue_deadline_at > statement_timestamp()
         )
     END
 ), best AS (
@@ -43,8 +43,8 @@ WITH open AS (
 SELECT * FROM claimed
 
 -- name: start_shard
--- Insert the run of a shard's try, or return the one that was inserted before. The job's row is locked, so the job
--- cannot end or be requeued at the same time.
+-- Insert the run of a shard's try unless it exists, and return its id. The job's row is locked, so the job cannot
+-- end or be requeued at the same time.
 INSERT INTO jobs_run (
     job_id, attempt, stage, shard, try_number, seat, build_id, started_at, stopped_for, sandbox_layers
 )
@@ -56,8 +56,8 @@ ON CONFLICT (job_id, attempt, stage, shard, try_number) DO UPDATE SET seat = EXC
 RETURNING id
 
 -- name: renew_shard
--- Renew the lease of a running shard and extend its allowance by `wanted_ms`, or by what is left. Return the
--- allowance, the time that is left for the stage, whether cancellation was requested, and why the shard must stop.
+-- Renew the lease of a running shard and extend its allowance by `wanted_ms`, or by the time that is left. Return
+-- the allowance, the time left for the stage, whether cancellation was requested, and why the shard must stop.
 WITH open AS (
     SELECT stage.id, stage.stop_reason, job.cancel_requested_at IS NOT NULL AS is_cancelled,
         stage.funded_ms - stage.allotted_ms AS free_ms,
@@ -134,19 +134,19 @@ WITH {shard_before}, rejected AS (
 SELECT FROM rejected
 
 -- name: fund_sharded_stage
--- Set the time that a stage is funded for.
+-- Raise the time for which a stage is funded.
 UPDATE jobs_shardedstage SET funded_ms = greatest(funded_ms, %(funded_ms)s) WHERE id = %(stage_id)s
 RETURNING id
 
 -- name: stop_sharded_stage
--- Set why the shards of a stage must stop.
+-- Record why the shards of a stage must stop, unless a reason is recorded. Return a row if it was.
 UPDATE jobs_shardedstage SET stop_reason = %(stop_reason)s WHERE id = %(stage_id)s AND stop_reason = ''
 RETURNING id
 
 -- name: read_sharded_stage
--- Return how many shards wait, run, have failed and were stopped, the profilesets of those that are done, the
--- largest number of losses, the time that is free and funded, and the ids and tries of running shards whose lease
--- has expired.
+-- Return the numbers of waiting, running, failed and stopped shards, the number of profilesets in done shards, the
+-- largest number of losses, the free and the funded time, and the ids and tries of running shards whose lease has
+-- expired.
 SELECT count(*) FILTER (WHERE status = 'waiting'), count(*) FILTER (WHERE status = 'running'),
     count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'stopped'),
     coalesce(sum(profilesets) FILTER (WHERE status = 'done' AND number > 0), 0), max(losses),

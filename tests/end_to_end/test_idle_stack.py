@@ -9,6 +9,7 @@ import psutil
 import psycopg
 import pytest
 
+from simservice import celery
 from tests.stack import Stack, below
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
@@ -16,8 +17,7 @@ pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 SECONDS, MEASUREMENTS = 12, 4
 STATEMENT = re.compile(r"LOG:  (?:statement|execute [^:]*): ")
 LOGGED = re.compile(STATEMENT.pattern + r"\s*(.{,100})")
-QUEUES = ("sim", "webhooks", "control")
-KINDS = ("gunicorn", "--queues sim", "--queues webhooks", "--queues control")
+KINDS = ("gunicorn", "--queues sim.high", "--queues webhooks", "--queues control", "simservice beat")
 
 
 def test_an_idle_stack_needs_few_statements(stack: Stack) -> None:
@@ -49,14 +49,14 @@ def is_small(statements: int, commands: int) -> bool:
 
 
 def wait_until_idle(stack: Stack) -> None:
-    """Wait until the jobs of earlier tests have ended and workers have taken all hints, and a while longer.
+    """Wait until earlier tests' jobs have ended and workers have received all messages, and a while longer.
 
     The sharded stage of a job whose worker was killed is kept for a minute, and the sweep looks at it.
     """
     stack.wait_for_all_ends()
     kept = "SELECT exists(SELECT FROM jobs_shardedstage)"
     with psycopg.connect(stack.ready["databaseUrl"], autocommit=True) as connection, stack.redis() as client:
-        while client.exists(*QUEUES) or connection.execute(kept).fetchone() == (True,):
+        while client.exists(*celery.QUEUES) or connection.execute(kept).fetchone() == (True,):
             time.sleep(0.5)
     time.sleep(5)
 

@@ -23,7 +23,7 @@ from clients.audit import SYSTEM
 from clients.keys import create_key
 from jobs.models import Artifact, Build, Job, JobEvent
 from tests.factories import make_account, make_client
-from tests.jobs.simulation_workers import WORKER, wait_until_alive, worker
+from tests.jobs.simulation_workers import BEAT, CONTROL, WEBHOOKS, WORKER, wait_until_alive, worker
 from tests.jobs.simulators import wait_until
 from tests.s3_server import S3Server
 from tests.stack import TERMINAL, ApiClient
@@ -48,8 +48,9 @@ LEASE_SECONDS, STOP_SECONDS = 4, 1
 LONG_ITERATIONS = SHORT_ITERATIONS * 4 * STOP_SECONDS
 KINDS = {
     "sim": [*WORKER, "--concurrency", str(SLOTS)],
-    "control": ["-m", "simservice.worker", "control", "--queues", "control", "--concurrency", "4", "--beat"],
-    "webhooks": ["-m", "simservice.worker", "webhooks", "--queues", "webhooks"],
+    "control": CONTROL,
+    "beat": BEAT,
+    "webhooks": WEBHOOKS,
 }
 
 

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.end_to_end.test_metrics import scrape
+from tests.jobs import simulation_workers
 from tests.stack import ROOT, Stack
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
 ROUNDS = 5
 # The command with which an operator adds a worker to a stack
-WORKER = 'set -a; . "$0"; exec "$1" -m simservice.worker sim --queues sim --concurrency 2'
+WORKER = 'set -a; . "$0"; exec "$@" --hostname second@%h --concurrency 2'
 
 
 @pytest.fixture
 def three_slots(stack: Stack) -> Iterator[None]:
     """A second worker, with two more slots."""
-    command = ["/bin/sh", "-c", WORKER, str(stack.data / "stack.env"), sys.executable]
+    command = ["/bin/sh", "-c", WORKER, str(stack.data / "stack.env"), sys.executable, *simulation_workers.WORKER]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as worker:
         try:
             wait_for_slots(stack, 3)

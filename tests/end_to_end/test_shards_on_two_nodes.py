@@ -21,7 +21,7 @@ from jobs.shards.moves import VOID_KEPT
 from jobs.simulator import command
 from tests.factories import make_account, make_key
 from tests.jobs.shards.sharded_runs import wait_for_shard
-from tests.jobs.simulation_workers import wait_until_alive, worker
+from tests.jobs.simulation_workers import BEAT, CONTROL, wait_until_alive, worker
 from tests.jobs.simulators import wait_until
 from tests.s3_server import S3Server
 from tests.stack import TERMINAL, ApiClient
@@ -37,7 +37,6 @@ SLOTS = 4
 VCPUS = 2
 # Short, because a lost node is noticed only when its leases expire: no worker restarts in its folder.
 LEASES = {"LEASE_SECONDS": "4", "HEARTBEAT_SECONDS": "1"}
-CONTROL = ["-m", "simservice.worker", "control", "--queues", "control", "--beat"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,7 @@ def nodes(minisim: Build, bucket: Path, tmp_path: Path) -> Iterator[Nodes]:
         web = opened.enter_context(web_server(tmp_path / "web.log"))
         log = opened.enter_context((tmp_path / "workers.log").open("wb"))
         opened.enter_context(worker(tmp_path / "control", *CONTROL, log=log))
+        opened.enter_context(worker(tmp_path / "control", *BEAT, log=log))
         folders = [tmp_path / "one", tmp_path / "two"]
         workers = [(opened.enter_context(worker(folder, log=log)), folder) for folder in folders]
         for process, _ in workers:

@@ -53,7 +53,7 @@ def test_a_killed_worker_loses_nothing(stack: Stack) -> None:
 
 
 def test_an_emptied_redis_loses_nothing(stack: Stack) -> None:
-    # The worker has no hints left, so each job depends on one that the sweep sends again.
+    # The lanes are empty, so each job depends on a message that the sweep sends again.
     stack.worker().kill()
     waiting = [stack.submit() for _ in range(10)]
     stack.redis().flushall()

@@ -117,7 +117,7 @@ def run_worker(spec: WorkerSpec, link: Connection) -> None:
 
 
 def use_redis(url: str) -> None:
-    """Use the fault run's own Redis for hints, credentials and announcements in this process."""
+    """Use the fault run's own Redis for credentials and announcements in this process."""
     settings.REDIS_URL = url
     app.conf.update(broker_url=url)
     redis.cache_clear()

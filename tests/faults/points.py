@@ -177,8 +177,8 @@ SUBMITTER_POINTS: dict[str, Arm] = {
     "response rendered, job not stored": partial(after, KeyedRequest, "record"),
     "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
-    "marked as announced, no hint sent": partial(after, lifecycle, "mark_queued"),
-    "hint sent": partial(after, announcements, "send_hint"),
+    "marked as announced, no message sent": partial(after, lifecycle, "mark_queued"),
+    "message sent": partial(after, announcements, "wake_one"),
 }
 SWEEPER_POINTS: dict[str, Arm] = {
     "before the recovery": partial(before, sweep, "recover"),
@@ -187,7 +187,7 @@ SWEEPER_POINTS: dict[str, Arm] = {
     "before an overdue end": partial(before, lifecycle, "finish"),
     "sweeper ended, perhaps not committed": partial(after, lifecycle, "finish"),
     "sweeper's end committed": partial(after, sweep, "recover"),
-    "before hints are sent again": partial(before, announcements, "replenish_hints"),
+    "before messages are sent again": partial(before, announcements, "replenish"),
     "before void shards are removed": partial(before, moves, "remove"),
     "after void shards are removed": partial(after, moves, "remove"),
 }

@@ -41,12 +41,16 @@ def in_redis(redis: "Redis") -> Iterator[Place]:
         yield f"Redis {key}", f"{key} {value}".encode()
 
 
+GZIP = b"\x1f\x8b"
+
+
 def in_files(folder: Path) -> Iterator[Place]:
     """Yield every file below a folder, decompressed."""
     for file in folder.rglob("*"):
         if file.is_file() and not file.is_symlink():
             content = file.read_bytes()
-            yield str(file), gzip.decompress(content) if file.suffix == ".gz" else content
+            # A test may have stored anything under this name.
+            yield str(file), gzip.decompress(content) if content.startswith(GZIP) else content
 
 
 def in_processes() -> Iterator[Place]:

@@ -37,7 +37,7 @@ pytestmark = [
 ]
 POSTGRESQLS = "that of PostgreSQL"
 DELETIONS = ("jobs.tasks.clear_expired", "privacy.tasks.delete_data", "webhooks.tasks.keep")
-KINDS = ("web", "sim", "webhooks", "control")
+KINDS = ("web", "sim", "webhooks", "control", "beat")
 BODY = {
     "build": {"channel": "latest"},
     "profile": {"text": 'mage="A"\niterations=20\n'},

@@ -16,16 +16,25 @@ from django.db import connection
 from simservice.redis import worker_heartbeats
 from tests.jobs.simulators import wait_until
 
-WORKER = ["-m", "simservice.worker", "sim", "--queues", "sim"]
+CELERY = [str(Path(sys.executable).with_name("celery")), "--app", "simservice"]
+# A simulation worker, as in the Procfile
+ARGUMENTS = ["worker", "--queues", "sim.high,sim.standard,sim.background", "--pool", "threads", "--without-mingle"]
+WORKER = [*CELERY, *ARGUMENTS, "--concurrency", "1"]
+# The other processes
+CONTROL = [*CELERY, "worker", "--queues", "control", "--pool", "threads", "--concurrency", "4"]
+BEAT = [*CELERY, "beat"]
+WEBHOOKS = [*CELERY, "worker", "--queues", "webhooks", "--pool", "threads", "--concurrency", "1"]
 # A worker with a changed function.
-CHANGED = """
+CHANGED = f"""
 import sys, time
-from simservice import worker
 import django
 django.setup()
+from simservice.celery import app
 from jobs import simulation_worker
-{change}
-sys.exit(worker.main(["sim", "--queues", "sim"]))
+{{change}}
+sys.argv = {WORKER}
+from celery.__main__ import main
+main()
 """
 
 

@@ -1,8 +1,8 @@
-"""Announcements of jobs: their cost, the hints that they leave, and the slots that they wake."""
+"""Announcements of jobs: their cost, the messages that they leave in the lanes, and lost messages."""
 
+import os
 import socket
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,60 +13,102 @@ from pytest_django import DjangoAssertNumQueries
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jobs import lifecycle
-from jobs.enums import MoveResult, Status
+from jobs.enums import MoveResult, Priority, Status
 from jobs.lifecycle import IllegalTransition
 from jobs.models import Job, JobEvent
-from jobs.queueing import announcements, sweep
-from simservice.redis.client import TIMEOUT_SECONDS, outage, redis
-from tests.factories import make_job
-from tests.jobs.idle_slots import IdleSlots, idle_slots, kill_waiting_clients, wait_for_idle
+from jobs.queueing import announcements, forecast, sweep
+from simservice.celery import app
+from simservice.redis.client import outage, redis
+from tests.factories import make_account, make_client, make_job
+from tests.jobs.lanes import messages
+from tests.jobs.plans import copy_job
 from tests.redis_commands import redis_commands
 
 OLD = timedelta(minutes=1)
-
-
-def hints() -> int:
-    """Return the number of hints that wait for an idle slot."""
-    return int(str(redis().zcard(announcements.HINTS)))
+WAITING_JOBS = 100_000 if "SIMSERVICE_LONG" in os.environ else 200
 
 
 @pytest.fixture
 def unreachable(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Make every hint fail. Each failure adds an item to the list."""
+    """A list that grows with each attempt to send a message; all attempts fail."""
     failed: list[int] = []
 
-    def fail() -> bool:
+    def fail(*_: object, **__: object) -> None:
         failed.append(1)
         raise RedisConnectionError
 
-    monkeypatch.setattr(announcements, "send_hint", fail)
+    monkeypatch.setattr(announcements, "send", fail)
     return failed
 
 
 @pytest.mark.django_db
-def test_an_announcement_costs_one_statement_and_one_command(
+def test_an_announcement_costs_one_statement_and_two_round_trips(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
+    announcements.announce(make_job())  # Celery connects
     job = make_job()
     with django_assert_num_queries(1), redis_commands() as commands:
         announcements.announce(job)
-    assert commands == ["ZADD"]
-    assert (job.status, Job.objects.get(pk=job.pk).status, hints()) == (Status.QUEUED, Status.QUEUED, 1)
+    assert commands == ["LLEN GET", "LPUSH"]
+    assert (job.status, Job.objects.get(pk=job.pk).status) == (Status.QUEUED, Status.QUEUED)
 
 
 @pytest.mark.django_db
-def test_many_announcements_leave_one_hint() -> None:
-    for _ in range(5):
+@pytest.mark.parametrize("priority", Priority)
+def test_each_job_is_announced_in_its_lane(priority: Priority) -> None:
+    for _ in range(2):
+        announcements.announce(make_job(priority=priority))
+    assert messages() == {announcements.queue_of(priority): 2}
+    assert announcements.queue_of(priority) in app.amqp.queues
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("slots", "limit"), [(None, 10), (0, 10), (3, 10), (8, 16), (100, 200)])
+def test_a_lane_contains_few_messages_for_each_live_slot(slots: int | None, limit: int) -> None:
+    if slots is not None:
+        redis().set(forecast.SLOTS_KEY, slots)
+    for _ in range(limit):
+        announcements.wake_one(Priority.STANDARD)
+    assert messages() == {"sim.standard": limit}
+    for _ in range(3):
         announcements.announce(make_job())
-    assert hints() == 1
+    assert announcements.wake(Priority.STANDARD, slots=1000) == 0
+    assert messages() == {"sim.standard": limit}
 
 
 @pytest.mark.django_db
-def test_a_job_that_was_claimed_first_needs_no_hint() -> None:
+@pytest.mark.timeout(1200)
+def test_many_waiting_jobs_leave_few_messages() -> None:
+    """Each third job is in each lane, and eight slots are live."""
+    redis().set(forecast.SLOTS_KEY, 8)
+    copy_job(make_job(created_at=timezone.now() - OLD).pk, WAITING_JOBS - 1)
+    announced = sum(iter(announcements.announce_pending, 0))
+    assert announced == Job.objects.filter(status="queued").count() == WAITING_JOBS
+    assert messages() == {"sim.high": 16, "sim.standard": 16, "sim.background": 16}
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_a_lane_is_filled_up_for_waiting_shards() -> None:
+    assert announcements.wake(Priority.BACKGROUND, slots=3) == 3
+    assert announcements.wake(Priority.BACKGROUND, slots=3) == 0
+    assert announcements.wake(Priority.BACKGROUND, slots=4) == 1
+    assert announcements.wake(Priority.BACKGROUND, slots=-1) == 0
+    assert messages() == {"sim.background": 4}
+
+
+@pytest.mark.django_db
+def test_the_sweep_publishes_the_number_of_live_slots() -> None:
+    sweep.sweep()
+    assert redis().get(forecast.SLOTS_KEY) == "0"
+    assert 0 < redis().ttl(forecast.SLOTS_KEY) <= forecast.KEPT_SECONDS
+
+
+@pytest.mark.django_db
+def test_a_job_that_was_claimed_first_needs_no_message() -> None:
     job = make_job()
     assert lifecycle.claim("w") is not None
     announcements.announce(job)
-    assert (hints(), Job.objects.get(pk=job.pk).status) == (0, Status.STARTING)
+    assert (messages(), Job.objects.get(pk=job.pk).status) == ({}, Status.STARTING)
 
 
 CLAIMED = {"worker": "w", "lease_expires_at": timezone.now(), "attempt": 1}
@@ -122,15 +164,16 @@ def test_during_an_outage_jobs_stay_pending(unreachable: list[int]) -> None:
 
 
 @pytest.mark.django_db
-def test_a_job_whose_hint_failed_is_found_by_the_sweep(
+def test_a_job_whose_message_failed_is_found_by_the_sweep(
     unreachable: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make_job()
     announcements.announce(job)
     assert (Job.objects.get(pk=job.pk).status, unreachable) == (Status.QUEUED, [1])
     monkeypatch.undo()
+    outage.record_success()
     sweep.sweep()
-    assert hints() == 1
+    assert messages() == {"sim.standard": 1}
 
 
 @pytest.mark.django_db
@@ -147,110 +190,48 @@ def test_an_announcement_does_not_wait_long_for_redis(settings: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_the_sweep_restores_a_hint_after_redis_is_emptied() -> None:
-    for _ in range(3):
-        announcements.announce(make_job())
+def test_the_sweep_restores_messages_after_redis_is_emptied() -> None:
+    client = make_client(make_account())
+    for priority in [Priority.BACKGROUND, *[Priority.HIGH] * 3]:
+        announcements.announce(make_job(client, priority=priority))
+    lost = messages()
     redis().flushdb()
-    assert sweep.sweep()["hinted"] == 1
-    assert sweep.sweep()["hinted"] == 0
-    assert hints() == 1
+    assert sweep.sweep()["woken"] == 4
+    assert sweep.sweep()["woken"] == 0
+    assert messages() == lost == {"sim.high": 3, "sim.background": 1}
 
 
 @pytest.mark.django_db
-def test_an_empty_queue_needs_no_hint() -> None:
+def test_a_long_lane_does_not_keep_messages_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "SWEEP_BATCH", 2)
+    client = make_client(make_account())
+    for priority in [*[Priority.HIGH] * 3, Priority.STANDARD]:
+        make_job(client, priority=priority)
+    assert announcements.replenish() == 3
+    assert messages() == {"sim.high": 2, "sim.standard": 1}
+
+
+@pytest.mark.django_db
+def test_an_empty_queue_needs_no_message() -> None:
     sweep.sweep()
-    assert hints() == 0
+    assert messages() == {}
 
 
 @pytest.mark.django_db
-def test_a_hint_is_passed_on_only_if_a_job_waits() -> None:
+def test_a_message_is_passed_on_only_if_a_job_waits() -> None:
     announcements.pass_on()
-    assert hints() == 0
-    make_job()
+    assert messages() == {}
+    for priority in (Priority.BACKGROUND, Priority.HIGH):
+        make_job(priority=priority)
     announcements.pass_on()
-    assert hints() == 1
+    assert messages() == {"sim.high": 1}
 
 
 @pytest.mark.django_db
-def test_a_hint_that_cannot_be_passed_on_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_cannot_be_passed_on_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**_: object) -> None:
         raise DatabaseError
 
     monkeypatch.setattr(Job.objects, "filter", fail)
     announcements.pass_on()
-    assert hints() == 0
-
-
-@pytest.mark.usefixtures("empty_redis")
-def test_each_hint_wakes_one_idle_slot() -> None:
-    with IdleSlots(3) as slots:
-        for left in (2, 1, 0):
-            assert announcements.send_hint()
-            assert slots.woken.acquire(timeout=10)
-            wait_for_idle(left)
-    assert hints() == 0
-
-
-@pytest.mark.django_db
-def test_the_sweep_wakes_an_idle_slot_for_each_waiting_job() -> None:
-    with IdleSlots(3) as slots:
-        for _ in range(2):
-            make_job()
-        assert announcements.replenish_hints() == 2
-        assert slots.woken.acquire(timeout=10)
-        assert slots.woken.acquire(timeout=10)
-        assert (idle_slots(), hints()) == (1, 0)
-
-
-@pytest.fixture
-def quick_waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make waits for hints short, also after errors."""
-    monkeypatch.setattr(announcements, "WAIT_SECONDS", 0.3)
-    monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.01)
-    yield
-    # Its timeout depends on the shorter wait.
-    announcements._waiting_client.cache_clear()
-    announcements.outage.record_success()
-
-
-@pytest.mark.usefixtures("empty_redis")
-def test_an_outage_of_redis_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.01)
-    with IdleSlots(1) as slots:
-        kill_waiting_clients()
-        assert slots.woken.acquire(timeout=10)
-    announcements.outage.record_success()
-
-
-@pytest.mark.usefixtures("empty_redis", "quick_waits")
-def test_a_slot_looks_for_a_job_without_a_hint() -> None:
-    started = time.monotonic()
-    announcements.wait_for_hint()
-    assert 0.2 < time.monotonic() - started < TIMEOUT_SECONDS
-
-
-@pytest.mark.usefixtures("empty_redis", "quick_waits")
-def test_after_an_error_the_next_wait_opens_a_connection(caplog: pytest.LogCaptureFixture) -> None:
-    # BZPOPMIN fails, but does not close the connection.
-    redis().set(announcements.HINTS, "not a sorted set")
-    announcements.wait_for_hint()
-    before = redis().info("stats")["total_connections_received"]
-    for _ in range(2):
-        announcements.wait_for_hint()
-    assert redis().info("stats")["total_connections_received"] >= before + 2
-    redis().delete(announcements.HINTS)
-    announcements.send_hint()
-    announcements.wait_for_hint()
-    assert hints() == 0
-    messages = [record.getMessage() for record in caplog.records]
-    assert [text.partition(";")[0] for text in messages] == ["Redis failed", "Redis works again"]
-
-
-@pytest.mark.usefixtures("empty_redis", "quick_waits")
-def test_slots_pause_between_waits_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcements, "RETRY_SECONDS", 0.1)
-    redis().set(announcements.HINTS, "not a sorted set")
-    started = time.monotonic()
-    for _ in range(3):
-        announcements.wait_for_hint()
-    assert time.monotonic() - started >= 0.3
+    assert messages() == {}

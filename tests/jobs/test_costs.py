@@ -56,7 +56,7 @@ def test_costs_of_a_submission(api: Api) -> None:
         response = api.post("jobs", BODY, headers={"idempotency-key": str(next(number))})
         assert response.status_code == 200
 
-    expected = Costs(statements=7, round_trips=5, redis_commands=4)
+    expected = Costs(statements=7, round_trips=5, redis_commands=6)
     assert costs_of(submit, Job(), Job()) == expected
 
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from celery.app.control import Inspect
 from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from pytest_django import Settings
@@ -14,6 +15,7 @@ from jobs import doctor
 from jobs.models import Build, Job
 from jobs.runs import runner
 from jobs.simulator.layers import SandboxUnavailable
+from simservice.celery import QUEUES
 from simservice.doctor import Finding, Level, failure, warning
 from simservice.redis import worker_heartbeats
 from tests.factories import BuildFactory, make_running_job
@@ -68,6 +70,22 @@ def test_missing_workers_are_a_warning() -> None:
     assert only(doctor.check_workers()).message == "No simulation worker is running, so jobs wait."
     worker_heartbeats.report("sim@one", slots=4)
     assert only(doctor.check_workers()).message == "simulation workers: 1, slots: 4"
+
+
+@pytest.mark.parametrize(
+    ("queues", "message"),
+    [
+        ([], "No worker consumes sim.high, sim.standard, sim.background, webhooks, control."),
+        (["sim.high", "control", "webhooks"], "No worker consumes sim.standard, sim.background."),
+        (QUEUES, "Celery workers: 1"),
+    ],
+)
+def test_queues_without_a_worker_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch, queues: list[str], message: str
+) -> None:
+    replies = {"celery@one": [{"name": queue} for queue in queues]} if queues else None
+    monkeypatch.setattr(Inspect, "active_queues", lambda _: replies)
+    assert only(doctor.check_queues()).message == message
 
 
 def test_a_late_sweep_is_found() -> None:

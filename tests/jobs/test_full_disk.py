@@ -12,7 +12,7 @@ import pytest
 from django.db import DatabaseError
 
 from jobs.artifacts import NotStored
-from jobs.enums import Status
+from jobs.enums import Priority, Status
 from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import DISK_FULL, Machine
 from jobs.execution.simulation import MachineFault, RunLost
@@ -49,7 +49,7 @@ def test_a_job_that_met_a_full_disk_is_returned_and_not_lost(minisim: Build, tmp
         announcements.announce(job)
         wait_until(lambda: "returned to the queue" in (tmp_path / "log").read_text(), seconds=60)
         filler.unlink()
-        announcements.send_hint()
+        announcements.wake_one(Priority.STANDARD)
         wait_until(lambda: Job.objects.filter(pk=job.pk, status=Status.COMPLETED).exists(), seconds=60)
     lines = (tmp_path / "log").read_text().splitlines()
     assert len([line for line in lines if line.endswith(NAMED)]) == 1
@@ -64,13 +64,13 @@ def test_a_worker_with_a_full_disk_claims_nothing_until_it_has_space(minisim: Bu
         name = wait_until_alive(process)
         filler = fill(disk)
         jobs = [make_job(text=TEXT) for _ in range(5)]
-        announcements.send_hints(5)
+        announcements.wake(Priority.STANDARD, slots=5)
         wait_until(lambda: problems() == {name: DISK_FULL}, seconds=60)
         assert (name, 0) in [(each.name, each.slots) for each in worker_heartbeats.simulation_workers()]
         time.sleep(5)
         assert not Job.objects.exclude(status__in=["pending", "queued"]).exists()
         filler.unlink()
-        announcements.send_hints(5)
+        announcements.wake(Priority.STANDARD, slots=5)
         wait_until(lambda: Job.objects.filter(status=Status.COMPLETED).count() == len(jobs), seconds=60)
         wait_until(lambda: problems() == {}, seconds=60)
     assert set(Job.objects.values_list("attempt", flat=True)) == {1}
@@ -90,11 +90,11 @@ def test_a_worker_on_a_broken_machine_ends_no_job(minisim: Build, tmp_path: Path
         name = wait_until_alive(process)
         with broken(fault, disk=disk, program=Path(program)):
             jobs = [make_job(text=TEXT) for _ in range(4)]
-            announcements.send_hints(4)
+            announcements.wake(Priority.STANDARD, slots=4)
             wait_until(lambda: name in problems(), seconds=60)
             assert not Job.objects.filter(status="failed").exists()
         wait_until(lambda: problems() == {}, seconds=100)
-        announcements.send_hints(4)
+        announcements.wake(Priority.STANDARD, slots=4)
         wait_until(lambda: Job.objects.filter(status=Status.COMPLETED).count() == len(jobs), seconds=60)
     assert not any(event.is_loss for event in JobEvent.objects.all())
 
@@ -123,7 +123,7 @@ def test_a_disk_that_fills_during_a_run_ends_no_job(minisim: Build, tmp_path: Pa
         with worker(disk, log=None, **LEASES) as process:
             name = wait_until_alive(process)
             job = make_job(text=TEXT.replace("=5", "=30000"))
-            announcements.send_hint()
+            announcements.wake_one(Priority.STANDARD)
             wait_until(lambda: Job.objects.filter(status=Status.RUNNING).exists(), seconds=60)
             filler = fill(disk)
             wait_until(lambda: problems() == {name: DISK_FULL}, seconds=100)
@@ -131,7 +131,7 @@ def test_a_disk_that_fills_during_a_run_ends_no_job(minisim: Build, tmp_path: Pa
             assert (job.status, job.credits_consumed) == ("queued", None)
             filler.unlink()
             wait_until(lambda: problems() == {}, seconds=60)
-            announcements.send_hint()
+            announcements.wake_one(Priority.STANDARD)
             wait_until(lambda: Job.objects.filter(status=Status.COMPLETED).exists(), seconds=100)
 
 

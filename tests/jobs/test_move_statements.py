@@ -85,7 +85,7 @@ def test_an_extension_is_four_round_trips() -> None:
 def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
     make_job()
     parameters: dict[str, Any] = {"worker": "w", "reason": "", "lease_seconds": 15}
-    parameters |= {"skipped": [], "skipped_branches": []}
+    parameters |= {"skipped": [], "skipped_branches": [], "first_lane": 0, "last_lane": 2}
     with connection.cursor() as cursor:
         cursor.execute(MANY_JOBS)
         cursor.execute("ANALYZE jobs_job")

@@ -41,7 +41,8 @@ def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
         # What the indexes allow; statistics of earlier tests can favor other plans, also for joins.
         for kind in ("bitmapscan", "seqscan", "sort", "nestloop"):
             cursor.execute(f"SET LOCAL enable_{kind} = off")
-        values = {"skipped": [], "skipped_branches": [], "worker": "w", "reason": "", "lease_seconds": 15}
+        values = {"skipped": [], "skipped_branches": [], "first_lane": 0, "last_lane": 2}
+        values |= {"worker": "w", "reason": "", "lease_seconds": 15}
         plan = explained(lifecycle.SQL["claim_job"], values, is_prepared=True)
     (scan,) = [part for part in parts(plan) if part.get("Index Name") == "job_waiting"]
     assert (scan["Actual Rows"], scan["Rows Removed by Filter"], scan["Actual Loops"]) == (1, 20_001, 1)

@@ -10,8 +10,9 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 
 from jobs import lifecycle, listing, metrics, queries
+from jobs.enums import Priority
 from jobs.models import Job
-from jobs.queueing import announcements, forecast, marks, sweep
+from jobs.queueing import announcements, claims, forecast, marks, sweep
 from jobs.queueing.marks import ExpectedSeconds, Marks
 from tests.factories import make_job
 from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of, reindex_jobs
@@ -71,9 +72,21 @@ def test_the_admin_finds_recent_errors_by_an_index(operator: HttpClient) -> None
 
 
 def test_waiting_jobs_are_counted_up_to_a_batch(stored: Job) -> None:
-    (plan,) = plans_of(announcements.replenish_hints, table="jobs_job")
+    (plan,) = plans_of(announcements.replenish, table="jobs_job")
     assert plan.indexes == {"job_waiting"}
     assert plan.pages <= announcements.SWEEP_BATCH + 10
+
+
+def test_a_claim_does_not_read_the_jobs_of_other_lanes(stored: Job) -> None:
+    """A worker consumes the lanes for high and background jobs while standard jobs wait."""
+    Job.objects.update(priority=Priority.STANDARD)
+    background = make_job(stored.client, priority=Priority.BACKGROUND)
+    reindex_jobs()
+    lanes = [Priority.HIGH, Priority.BACKGROUND]
+    plans = plans_of(lambda: claims.claim("w", lanes=lanes), table="jobs_job")
+    assert Job.objects.get(pk=background.pk).worker == "w"
+    assert len(plans) == 2
+    assert all("job_waiting" in plan.indexes and plan.pages <= 200 for plan in plans)
 
 
 def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:

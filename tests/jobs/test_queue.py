@@ -1,5 +1,6 @@
 """Claims and the sweep, also from concurrent connections."""
 
+import itertools
 import random
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from jobs import lifecycle
 from jobs.enums import Priority, Status
 from jobs.models import Job, JobEvent
 from jobs.queries import active_jobs
-from jobs.queueing import announcements, sweep
+from jobs.queueing import announcements, claims, sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.plans import plans_of, reindex_jobs
@@ -35,6 +36,17 @@ def test_jobs_are_claimed_by_priority_and_then_by_submission() -> None:
     expected = sorted(jobs, key=lambda job: (job.priority, job.pk))
     assert [job.pk for job in claimed if job] == [job.pk for job in expected]
     assert lifecycle.claim("w") is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "lanes", [subset for size in range(4) for subset in itertools.combinations(Priority, size)], ids=str
+)
+def test_a_worker_claims_only_jobs_of_its_lanes(lanes: tuple[Priority, ...]) -> None:
+    jobs = {lane: make_job(priority=lane) for lane in reversed(Priority)}
+    for lane in lanes:
+        assert claims.claim("w", lanes=lanes) == jobs[lane]
+    assert claims.claim("w", lanes=lanes) is None
 
 
 @pytest.mark.django_db

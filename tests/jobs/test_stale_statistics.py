@@ -36,7 +36,7 @@ def _ended_queue() -> None:
 
 @pytest.mark.usefixtures("_ended_queue")
 def test_probes_of_the_queue_read_no_ended_jobs() -> None:
-    probes: list[Callable[[], object]] = [sweep.idle_state, announcements.pass_on, announcements.replenish_hints]
+    probes: list[Callable[[], object]] = [sweep.idle_state, announcements.pass_on, announcements.replenish]
     try:
         for probe in probes:
             with CaptureQueriesContext(connection) as queries:

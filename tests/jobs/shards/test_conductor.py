@@ -186,11 +186,11 @@ def test_helpers_are_woken_when_the_job_starts(tmp_path: Path, monkeypatch: pyte
     """The first process ends before the first periodic observation."""
     make_simulator(tmp_path)
     monkeypatch.setattr(conductor, "OBSERVE_SECONDS", 60.0)
-    hints = list[int]()
-    monkeypatch.setattr(announcements, "send_hints", hints.append)
+    woken = list[tuple[int, int]]()
+    monkeypatch.setattr(announcements, "wake", lambda lane, *, slots: woken.append((lane, slots)))
     job = conducted()
     assert job.status == "completed"
-    assert hints[0] == 3
+    assert woken[0] == (job.priority, 3)
 
 
 def test_no_shard_of_a_deterministic_simulation_runs_twice(tmp_path: Path) -> None:

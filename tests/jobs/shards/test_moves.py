@@ -11,6 +11,7 @@ from jobs.enums import Priority, Status
 from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.queueing import claims
 from jobs.shards import executables, moves
+from jobs.shards.moves import ClaimedShard
 from tests.concurrency import at_once, while_locked
 from tests.factories import make_job
 from tests.jobs.shards.sharded_jobs import (
@@ -148,6 +149,15 @@ def test_a_shard_comes_after_jobs_of_its_priority(
     assert (claim(stage) is None) == (comes_first == "job")
     taken = claims.claim("w")
     assert (taken == waiting) == (comes_first == "job")
+
+
+def test_a_helper_of_other_lanes_ignores_waiting_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage belongs to the standard lane, and a job of a better lane waits."""
+    monkeypatch.setattr(executables, "is_same", lambda _: True)
+    make_stage()
+    make_job(priority=Priority.HIGH)
+    assert claims.claim("w", lanes=[Priority.BACKGROUND]) is None
+    assert isinstance(claims.claim("w", lanes=[Priority.STANDARD, Priority.BACKGROUND]), ClaimedShard)
 
 
 def test_a_conductor_runs_its_own_shards_while_a_better_job_waits() -> None:
