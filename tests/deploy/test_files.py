@@ -14,6 +14,8 @@ import yaml
 from django.conf import settings
 from honcho.environ import parse_procfile
 
+from jobs.enums import Priority
+from jobs.queueing.announcements import queue_of
 from simservice.api.body_limit import MAX_BODY_BYTES
 from tests.docs.guide_runs import blocks_of
 
@@ -450,16 +452,23 @@ def test_proxies_publish_neither_metrics_nor_readiness() -> None:
 
 
 def test_the_autoscaler_alone_decides_how_many_workers_run() -> None:
-    scaling = yaml.safe_load((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())
+    scaling, _ = yaml.safe_load_all((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())
     target = scaling["spec"]["scaleTargetRef"]["name"]
     (workers,) = (each for each in MANIFESTS if (each["kind"], each["metadata"]["name"]) == ("Deployment", target))
     assert "replicas" not in workers["spec"]
 
 
 def test_the_autoscaler_keeps_workers_during_an_outage() -> None:
-    spec = yaml.safe_load((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())["spec"]
-    assert spec["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
-    assert spec["fallback"]["behavior"] == "currentReplicas"
+    scaling, _ = yaml.safe_load_all((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())
+    assert scaling["spec"]["triggers"][-1]["metadata"]["ignoreNullValues"] == "false"
+    assert scaling["spec"]["fallback"]["behavior"] == "currentReplicas"
+
+
+def test_the_autoscaler_reads_the_length_of_each_lane() -> None:
+    scaling, access = yaml.safe_load_all((DEPLOY / "kubernetes" / "autoscaling.yaml").read_text())
+    lanes = [trigger for trigger in scaling["spec"]["triggers"] if trigger["type"] == "redis"]
+    assert [trigger["metadata"]["listName"] for trigger in lanes] == [queue_of(lane) for lane in Priority]
+    assert {trigger["authenticationRef"]["name"] for trigger in lanes} == {access["metadata"]["name"]}
 
 
 def test_deployments_accept_only_their_own_host() -> None:

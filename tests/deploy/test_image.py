@@ -214,7 +214,9 @@ def test_a_job_runs_from_the_proxy_to_the_result(
     readable = [f"--readable={path}" for path in MINISIM_READS]
     origin = ["--branch=midnight", "--commit=minisim"]
     image.run("python", "manage.py", "registerbuild", str(MINISIM), *origin, *readable)
-    with image.process("sim"), image.process("webhooks"), image.process("control"):
+    with ExitStack() as running:
+        for kind in ("sim", "webhooks", "control", "beat"):
+            running.enter_context(image.process(kind))
         headers = {"Authorization": f"Bearer {key}"}
         body = {"build": {"channel": "latest"}, "profile": {"text": QUICK}}
         answer = session.post(f"{address}/v1/sim/jobs", json=body, headers=headers, timeout=10)

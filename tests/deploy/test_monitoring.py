@@ -21,11 +21,11 @@ ALERTS: list[dict[str, Any]] = [
 ]
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana" / "simservice.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-SCALING = yaml.safe_load((ROOT / "deploy" / "kubernetes" / "autoscaling.yaml").read_text())
+SCALING, _ = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "autoscaling.yaml").read_text())
 EXPRESSIONS = {
     **{rule["alert"]: rule["expr"] for rule in ALERTS},
     **{f"{panel['title']} {target['refId']}": target["expr"] for panel in PANELS for target in panel["targets"]},
-    "autoscaling": SCALING["spec"]["triggers"][0]["metadata"]["query"],
+    "autoscaling": SCALING["spec"]["triggers"][-1]["metadata"]["query"],
 }
 METRIC = re.compile(r"\b(?:simservice|process)_\w+")
 needs_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
