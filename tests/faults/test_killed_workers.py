@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.db.models import F
 
 from billing import ledger
@@ -47,10 +48,20 @@ def job_on_credit(held_credits: int = CREDITS - FEE) -> Job:
 
 
 def kill_worker(point: str, simulator: Path) -> None:
-    """Start a worker that kills itself at a point; return when its simulator has exited too."""
+    """Start a worker that kills itself at a point; return when its simulator and its statements have ended too."""
     worker = start_worker(point=point, chosen=QUICK)
     assert worker.wait(60) == -signal.SIGKILL
-    wait_until(lambda: not running(simulator), seconds=10)
+    wait_until(lambda: not running(simulator) and active_sessions() == 0, seconds=10)
+
+
+def active_sessions() -> int:
+    """Return how many other sessions execute a statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
+            " AND pid <> pg_backend_pid()"
+        )
+        return int(cursor.fetchone()[0])
 
 
 def recover() -> None:
