@@ -60,12 +60,12 @@ def test_the_previous_value_is_the_latest_of_its_size() -> None:
 
 def test_a_table_shows_aim_value_previous_run_and_load() -> None:
     lines = table.of_run(
-        run_with({"path.rate": 31.26, "path.web_cpu": 7, "moves.ratio": None}), {"path.rate": 12.5}
+        run_with({"path.rate": 51.26, "path.web_cpu": 7, "moves.ratio": None}), {"path.rate": 12.5}
     )
     head, rule, rate, web, ratio = lines.splitlines()
     assert head.split() == ["figure", "aim", "this", "run", "previous", "load", "remark"]
     assert set(rule) == {"-", " "}
-    assert rate.endswith("≥ 30   31.3 jobs/s ✓  12.5      0.5 1.2  a remark")
+    assert rate.endswith("≥ 45   51.3 jobs/s ✓  12.5      0.5 1.2  a remark")
     assert "7.00 ms ✗" in web
     assert "≥ 0.5  -" in ratio
 
