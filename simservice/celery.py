@@ -7,6 +7,7 @@ not acknowledged late, retried or stored.
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -40,13 +41,8 @@ Channel.do_restore = False
 
 def _configuration() -> dict[str, Any]:
     """Return Celery's settings. Celery shows all settings that it has, so it gets none of Django's passwords."""
-    prefix = "CELERY_"
-    names = [name for name in dir(settings) if name.startswith(prefix)]
-    # Celery's integration with Django reads one setting by its full name.
-    return {
-        name if name == "CELERY_DB_REUSE_MAX" else name.removeprefix(prefix).lower(): getattr(settings, name)
-        for name in names
-    }
+    names = [name for name in dir(settings) if name.startswith("CELERY_")]
+    return {name.removeprefix("CELERY_").lower(): getattr(settings, name) for name in names}
 
 
 app = Celery("simservice")
@@ -54,6 +50,8 @@ app = Celery("simservice")
 app.add_defaults(_configuration)
 # The anonymous exchange stores no bindings in Redis, so routing still works after Redis was emptied.
 app.conf.task_queues = [Queue(name, Exchange(""), routing_key=name) for name in QUEUES]
+# The threads of a worker keep their database connections. Celery's integration with Django reads this name.
+app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
 app.autodiscover_tasks()
 # What each busy simulation slot of this process runs, by the name of the slot
 running: dict[str, dict[str, Any]] = {}

@@ -1,6 +1,5 @@
 """All settings. They are read from the environment; `.env.example` lists each one with its default."""
 
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -248,8 +247,6 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "control"
-# The threads of a worker keep their database connections.
-CELERY_DB_REUSE_MAX = sys.maxsize
 CELERY_BEAT_SCHEDULER = "simservice.beat:SharedScheduler"
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "jobs.tasks.sweep", "schedule": SWEEP_SECONDS},

@@ -63,7 +63,8 @@ def wake(priority: int, *, slots: int) -> int:
     """Send messages until `slots` of them wait in a lane. Return the number sent. Raises RedisError."""
     waiting, limit = _messages(priority)
     missing = max(0, min(slots, limit) - waiting)
-    send(TASK, queue=queue_of(priority), count=missing)
+    if missing:
+        send(TASK, queue=queue_of(priority), count=missing)
     return missing
 
 
@@ -82,11 +83,12 @@ def pass_on() -> None:
     If the database or Redis does not respond, the sweep wakes a slot.
     """
     try:
-        best = Job.objects.filter(status__in=WAITING).only("priority").order_by("priority", "id").first()
+        waiting = Job.objects.filter(status__in=WAITING).order_by("priority", "id")
+        best = waiting.values_list("priority", flat=True).first()
     except DatabaseError:
         return
     if best is not None:
-        best_effort(lambda: wake_one(best.priority), default=None)
+        best_effort(lambda: wake_one(best), default=None)
 
 
 def unannounced() -> QuerySet[Job]:
