@@ -27,6 +27,13 @@ from dashboard.job_form_errors import message_of
 from dashboard.job_list import clients_of
 from dashboard.run_again import initial_values
 from jobs import dry_run, queries, variants
+from jobs.api.errors import (
+    BuildPinNotAllowed,
+    BuildPinUnavailable,
+    ProfileRefused,
+    TooManyVariants,
+    WebhookNotConfigured,
+)
 from jobs.api.submission_request import MAX_PROFILE_BYTES, from_json, set_at_path
 from jobs.dry_run import DryRun
 from jobs.enums import Channel, Priority
@@ -35,16 +42,7 @@ from jobs.models import Build
 from jobs.submission import accept, shortage
 from jobs.submission.accept import Accepted
 from jobs.submission.validation import Sender
-from simservice.api.errors import (
-    ApiError,
-    BuildPinNotAllowed,
-    BuildPinUnavailable,
-    ProfileRefused,
-    ProfileTooLarge,
-    TooManyVariants,
-    ValidationFailed,
-    WebhookNotConfigured,
-)
+from simservice.api.errors import ApiError, ProfileTooLarge, ValidationFailed
 from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"

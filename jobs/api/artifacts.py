@@ -7,6 +7,7 @@ from rest_framework.response import Response
 
 from jobs import artifacts, models, queries
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_HOST, EXAMPLE_TOKEN, JobsEndpoint
+from jobs.api.errors import ArtifactExpired
 from jobs.api.links import LinkBuilder
 from simservice.api import errors
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
@@ -65,7 +66,7 @@ GET_ARTIFACT_URL = Operation(
             headers=ACTIVE_JOB_HEADERS,
         )
     },
-    errors=[errors.NotFound, errors.ArtifactExpired],
+    errors=[errors.NotFound, ArtifactExpired],
 )
 
 
