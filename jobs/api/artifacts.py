@@ -5,10 +5,12 @@ from typing import Annotated, TypedDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import artifacts, models, queries
+from jobs import models
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_HOST, EXAMPLE_TOKEN, JobsEndpoint
 from jobs.api.errors import ArtifactExpired
 from jobs.api.links import LinkBuilder
+from jobs.artifacts import artifact_files
+from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
 from simservice.api.shapes import Count, Id, Rule, Url
@@ -84,9 +86,9 @@ def artifact_object(artifact: models.Artifact, links: LinkBuilder) -> ArtifactFi
     kind = models.Artifact.Kind(artifact.kind)
     return {
         "kind": kind,
-        "name": artifacts.file_name(kind, stage=artifact.stage),
+        "name": artifact_files.file_name(kind, stage=artifact.stage),
         "stage": artifact.stage,
         "url": links.artifact(artifact),
-        "mimeType": artifacts.media_type(artifact),
+        "mimeType": artifact_files.media_type(artifact),
         "bytes": artifact.bytes,
     }
