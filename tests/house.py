@@ -119,8 +119,9 @@ class House:
     @cached_property
     def uncovered(self) -> list[str]:
         """The modules that no contract of layers covers."""
-        settings = tomllib.loads(self.files["pyproject.toml"])["tool"]["importlinter"]
-        layers = [layer for contract in settings["contracts"] for layer in layers_of(contract)]
+        tools = tomllib.loads(self.files["pyproject.toml"])["tool"]
+        contracts = tools.get("importlinter", {}).get("contracts", [])
+        layers = [layer for contract in contracts for layer in layers_of(contract)]
         named = {layer for layer in layers if "." in layer}
         packages = {name.rpartition(".")[0] for name in self.modules}
         return [
@@ -237,8 +238,12 @@ def report(house: House) -> Iterator[str]:
         yield from (f"circle in {name}: {' '.join(circle)}" for circle in shape.circles)
     yield f"\n{'journey':32} files stays returns"
     for name in JOURNEYS:
-        walk = house.walk(name)
-        yield f"{name:32} {walk.rooms:5} {walk.stays:5} {walk.returns:7}"
+        try:
+            walk = house.walk(name)
+        except LookupError as error:
+            yield f"{name:32} {error}"
+        else:
+            yield f"{name:32} {walk.rooms:5} {walk.stays:5} {walk.returns:7}"
     yield "\nlines: " + ", ".join(f"{kind} {count:,}" for kind, count in house.lines.most_common())
     lengths = [length(node) for _, node in house.functions]
     p90 = quantiles(lengths, n=10)[-1]
