@@ -54,8 +54,7 @@ def _handling_seconds(body: Body) -> float:
     """Return the CPU seconds to handle a body once."""
     from django.http import QueryDict
 
-    from jobs.api.plain_text import from_text
-    from jobs.api.submission_request import from_json
+    from jobs.api.submission_request import from_json, from_text
     from simc.profiles.analysis import analyse_submitted
     from simservice.api.errors import ApiError
     from simservice.api.parsers import PlainTextParser, parse_json

@@ -10,8 +10,8 @@ from billing.ledger import Balances, OpenGrant
 from billing.models import Account, GrantReason
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.api.shapes import Count, Id, Time
 from simservice.api.times import iso_or_none
+from simservice.shapes import Count, Id, Time
 
 
 class GrantObject(TypedDict):

@@ -116,7 +116,7 @@ class Job(models.Model):
     # job has ended with a report, the name in the report.
     character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="", db_default="")
     other_characters = models.PositiveIntegerField(default=0, db_default=0)
-    # The title that a member gave the job on its page (`jobs/results/titles.py`), empty if none did.
+    # The title that a member gave the job on its page (`jobs/results/edits.py`), empty if none did.
     given_title = models.CharField(max_length=TITLE_LENGTH, blank=True, default="", db_default="")
 
     # Limits, copied from the plan at submission so that a changed plan does not affect accepted jobs

@@ -20,9 +20,8 @@ from jobs.api.links import path_to
 from jobs.artifacts import retention
 from jobs.errors import NotFound
 from jobs.models import Job
-from jobs.results.comparison import labels, selection
-from jobs.results.comparison.selection import MAX_JOBS, CannotCompare
-from jobs.results.comparison.sides import sides_of
+from jobs.results import comparison
+from jobs.results.comparison import MAX_JOBS, CannotCompare, sides_of
 from simservice.api.addresses import base_url
 from simservice.api.methods import read_only
 from simservice.postgresql.connections import snapshot
@@ -36,7 +35,7 @@ def compare(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     context: dict[str, Any] = {"section": "jobs", "name": "job"}
     try:
         with snapshot():
-            jobs = selection.own_jobs(access.account, request.GET.getlist("job"))
+            jobs = comparison.own_jobs(access.account, request.GET.getlist("job"))
             sides = sides_of(jobs, is_public=False) if len(jobs) >= MIN_JOBS else []
             newest = job_list.newest(access.account, count=LISTED_JOBS) if len(jobs) < MAX_JOBS else []
     except CannotCompare as error:
@@ -77,7 +76,7 @@ def _compare_links(request: HttpRequest) -> HttpResponse:
         if tokens != given:
             return HttpResponseRedirect(request.path + query_of("share", tokens))
         with snapshot():
-            jobs = selection.shared_jobs(tokens)
+            jobs = comparison.shared_jobs(tokens)
             sides = sides_of(jobs, is_public=True) if len(jobs) >= MIN_JOBS else []
     except CannotCompare as error:
         context |= {"chosen": [(token, "") for token in tokens[: MAX_JOBS - 1]]}
@@ -99,7 +98,7 @@ def _tokens_in(request: HttpRequest, links: Iterable[str]) -> tuple[list[str], C
     tokens, refused = [], None
     for text in filter(str.strip, links):
         try:
-            tokens.append(selection.token_of(text, hosts=hosts))
+            tokens.append(comparison.token_of(text, hosts=hosts))
         except CannotCompare as error:
             refused = error
     return tokens, refused
@@ -110,10 +109,10 @@ def _public_entries(jobs: Iterable[Job]) -> list[Entry]:
     return [
         Entry(job.share_token, job.public_title, path_to("share", job.share_token))
         if retention.is_kept(job)
-        else Entry(job.share_token, labels.EXPIRED_TITLE, "")
+        else Entry(job.share_token, comparison.EXPIRED_TITLE, "")
         for job in jobs
     ]
 
 
 def _refusal(error: CannotCompare) -> dict[str, Any]:
-    return {"problem": labels.PROBLEMS[error.problem]}
+    return {"problem": comparison.PROBLEMS[error.problem]}

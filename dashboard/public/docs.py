@@ -16,7 +16,7 @@ from django.views.decorators.gzip import gzip_page
 
 from dashboard.public.code_examples import code_examples
 from simservice.api.addresses import api_url
-from simservice.api.examples import envelope_of, family
+from simservice.api.errors import envelope_of, family
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
 

@@ -11,9 +11,8 @@ from dashboard.results.baseline import EVEN, GAIN, LOSS
 from dashboard.results.page import METRICS
 from dashboard.results.scale import Scale
 from dashboard.results.strip import Figures, Strip, strips
-from jobs.results.comparison import differences, labels
-from jobs.results.comparison.differences import AbilityRow, Change, Comparison, Option, Row
-from jobs.results.comparison.sides import Side
+from jobs.results import comparison
+from jobs.results.comparison import AbilityRow, Change, Comparison, Option, Row, Side
 from simc.profiles.diff import Diff
 
 LETTERS = "ABCD"
@@ -122,7 +121,7 @@ def page_of(sides: Sequence[Side], entries: Sequence[Entry], *, name: str) -> Pa
     """Return a comparison for its page, None without sides. `name` is the parameter of its address. No query."""
     if not sides:
         return None
-    found = differences.compare(sides)
+    found = comparison.compare(sides)
     columns = _columns(found, entries, name=name)
     largest = max((row.largest for row in found.abilities), default=0.0)
     abilities = [_ability_line(row, largest) for row in found.abilities]
@@ -176,7 +175,7 @@ def _column(
         link=entry.link,
         side=side,
         who=actor.who_of(side.character),
-        note=labels.MISSING[side.missing] if side.missing else "",
+        note=comparison.MISSING[side.missing] if side.missing else "",
         metric=METRICS.get(side.figure.metric, "DPS") if side.figure else "",
         figures=figures,
         strip=strip,
@@ -207,7 +206,7 @@ def _item_cells(row: Row, first: int | None) -> list[ItemCell]:
 
 def _item_cell(item: Mapping[str, Any] | None, *, letter: str, own: Mapping[str, Any] | None) -> ItemCell:
     """Return an item, compared with `own`, the item of the first job."""
-    is_same = bool(own and item) and differences.identity(own or {}) == differences.identity(item or {})
+    is_same = bool(own and item) and comparison.identity(own or {}) == comparison.identity(item or {})
     return ItemCell(letter=letter, item=None if item is None else actor.item_of(item), is_same=is_same)
 
 
@@ -256,7 +255,7 @@ def query_of(name: str, keys: Iterable[str]) -> str:
 
 
 def _label(row: Row) -> str:
-    return labels.OPTIONS[Option(row.name)]
+    return comparison.OPTIONS[Option(row.name)]
 
 
 def _text_cells(row: Row) -> list[TextCell]:

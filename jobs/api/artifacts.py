@@ -13,7 +13,7 @@ from jobs.artifacts import artifact_files
 from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
-from simservice.api.shapes import Count, Id, Rule, Url
+from simservice.shapes import Count, Id, Rule, Url
 
 FileName = Annotated[
     str, Rule(pattern=r"^(stage-[1-9][0-9]*-)?(report\.(json|html)|result\.csv|input\.simc|std(out|err)\.log)$")

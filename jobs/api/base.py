@@ -14,8 +14,8 @@ from jobs.results import queries
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Header, Link, Parameter
 from simservice.api.revalidation import revalidate
-from simservice.api.shapes import Count, Id, Rule
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
+from simservice.shapes import Count, Id, Rule
 
 PriorityName = Annotated[str, Rule(enum=[priority.api_name for priority in Priority])]
 Credits = Annotated[int, Rule(minimum=0), "Number of credits"]

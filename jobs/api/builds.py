@@ -14,8 +14,8 @@ from jobs.enums import Channel
 from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
-from simservice.api.shapes import Count, Date, Time, Uuid
 from simservice.api.times import iso
+from simservice.shapes import Count, Date, Time, Uuid
 
 CheckStatus = Literal["pass", "partial", "fail", "unknown"]
 

@@ -39,8 +39,8 @@ from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
-from simservice.api.shapes import Count, Id, Rule, Time, Uuid
 from simservice.api.times import iso, iso_or_none
+from simservice.shapes import Count, Id, Rule, Time, Uuid
 
 Title = Annotated[str, "The title on the job's page: a given one, the one in `metadata`, or a default one"]
 

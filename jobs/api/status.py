@@ -9,7 +9,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import models
-from jobs.api import wait_state
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
     EXAMPLE_JOB_ID,
@@ -22,7 +21,7 @@ from jobs.api.base import (
     Seconds,
 )
 from jobs.api.jobs import error_code
-from jobs.api.polling import poll_after_seconds
+from jobs.api.polling import poll_after_seconds, state_of, states_of
 from jobs.enums import ErrorCode, PublicStatus, StageLabel
 from jobs.live import preview, progress
 from jobs.queue.forecast import Estimate, estimated_start
@@ -31,8 +30,8 @@ from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
 from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
-from simservice.api.shapes import Count, Id, Percent, Rule, Time
 from simservice.api.times import iso, iso_or_none
+from simservice.shapes import Count, Id, Percent, Rule, Time
 from simservice.web.waiting import keep_back
 
 
@@ -219,9 +218,9 @@ class JobStatusView(PolledEndpoint):
                 request.META,
                 owner=self.caller().account.pk,
                 subject=job.pk,
-                state=wait_state.state_of(job, current),
+                state=state_of(job, current),
                 seconds=seconds,
-                read_states=wait_state.states_of,
+                read_states=states_of,
             )
         return Response(body)
 

@@ -13,8 +13,8 @@ from jobs import api_mode
 from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
 from jobs.lifecycle import usage
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.api.shapes import Count, Rule, Time
 from simservice.api.times import iso
+from simservice.shapes import Count, Rule, Time
 
 
 class Period(TypedDict):

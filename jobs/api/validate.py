@@ -5,7 +5,7 @@ from typing import Annotated, TypedDict, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api import plain_text
+from jobs.api import submission_request
 from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.jobs import EXAMPLE_CEILING, Ceiling, ceiling_of
@@ -40,7 +40,7 @@ from simservice.api.errors import ApiError
 from simservice.api.exception_handler import as_api_error
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
-from simservice.api.shapes import Count, Rule, Uuid
+from simservice.shapes import Count, Rule, Uuid
 
 
 class RefusedLine(TypedDict):
@@ -207,7 +207,7 @@ class ValidateView(JobsEndpoint):
 def _named_as_sent(error: JobsError, request: Request) -> ApiError:
     """Return an error with fields named as in the request."""
     try:
-        with plain_text.named_as_sent(request):
+        with submission_request.named_as_sent(request):
             raise error
     except (JobsError, ApiError) as raised:
         return as_api_error(raised)

@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from simservice.api.fields import single_values
 from simservice.api.operations import operation_of
-from simservice.api.query import single_values
 
 
 class Endpoint(APIView):

@@ -24,9 +24,9 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.schemas.generators import EndpointEnumerator
 
-from simservice.api import errors, shapes
-from simservice.api.errors import ApiError
-from simservice.api.examples import envelope_of, family
+from simservice import shapes
+from simservice.api import errors
+from simservice.api.errors import ApiError, envelope_of, family
 from simservice.api.fields import StrictSerializer
 from simservice.api.jsonschema import Schema, schema_of
 from simservice.api.operations import (

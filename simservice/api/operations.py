@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from simservice.api.errors import ApiError
-from simservice.api.shapes import Count
+from simservice.shapes import Count
 
 View = TypeVar("View", bound=Callable[..., Any])
 JSON = ("application/json",)

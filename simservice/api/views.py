@@ -3,10 +3,10 @@
 from django.http import HttpRequest, HttpResponse
 
 from simservice.api.errors import ValidationFailed, error_response
+from simservice.api.fields import single_values
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.api.query import single_values
-from simservice.api.shapes import FreeObject
+from simservice.shapes import FreeObject
 
 OPENAPI = Operation(
     id="getOpenApi",

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from dashboard.public import docs
-from simservice.api.examples import family
+from simservice.api.errors import family
 from simservice.api.openapi import document
 
 

@@ -101,9 +101,7 @@ class Bench:
         self.build = top / "build"
         self.build.mkdir()
         self.executable = self.build / "simulator"
-        self.executable.write_text(
-            f"#!{sys.executable}\nfrom tests.sandbox import hostile\nhostile.main()\n"
-        )
+        self.executable.write_text(f"#!{sys.executable}\nfrom tests.sandbox import hostile\nhostile.main()\n")
         copy_package(HOSTILE, self.build)
         self.executable.chmod(0o755)
         self.directory = PrivateDirectory.create(top)

@@ -9,9 +9,8 @@ from jobs.enums import Status
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, JobDetails
-from jobs.results.comparison import differences
-from jobs.results.comparison.differences import Comparison
-from jobs.results.comparison.sides import Missing, sides_of
+from jobs.results import comparison
+from jobs.results.comparison import Comparison, Missing, sides_of
 from tests.factories import make_job, make_running_job
 from tests.jobs.results.comparison.compared_jobs import ITEM, ability, add_details, make_result, summary
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def compare(*jobs: Job, is_public: bool = False) -> Comparison:
-    return differences.compare(sides_of(jobs, is_public=is_public))
+    return comparison.compare(sides_of(jobs, is_public=is_public))
 
 
 def options_of(found: Comparison) -> dict[str, Any]:
