@@ -163,7 +163,7 @@ class Job(models.Model):
 
     # The W3C `traceparent` of the request that submitted the job, empty without traces (`simservice/tracing.py`)
     trace_parent = models.CharField(max_length=55, blank=True, default="", db_default="")
-    share_token = models.CharField(max_length=22, unique=True)
+    share_token = models.CharField(max_length=22)
     # When the files and the profile text were removed at the end of the retention period
     cleared_at = models.DateTimeField(null=True)
 
@@ -301,7 +301,7 @@ class MetadataEntry(models.Model):
     """An entry of a job's metadata, from which lists find the job (`jobs/listing.py`).
 
     A trigger on jobs writes it. `digest` is computed by the function `jobs_metadata_digest` of the database
-    (`jobs/migrations/0023_metadata_entries.py`). It is deleted at the end of the retention period.
+    (`jobs/migrations/0002_triggers_and_vacuum.py`). It is deleted at the end of the retention period.
     """
 
     pk = models.CompositePrimaryKey("account_id", "digest", "job_id")
