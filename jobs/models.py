@@ -32,8 +32,6 @@ from jobs.fields import OrderedJSONField
 
 CHARACTER_LENGTH = 100
 TITLE_LENGTH = 200
-# How the reasons of events end if an attempt was lost; versions without `JobEvent.cause` have nothing else.
-LOSS_REASONS = ("stopped renewing its lease", "was killed")
 # A job without a cap reserves credits for this many seconds at a time.
 SLICE_SECONDS = 60
 
@@ -450,7 +448,7 @@ class JobEvent(models.Model):
     to_status = models.CharField(max_length=9, choices=Status)
     attempt = models.PositiveSmallIntegerField()
     reason = models.CharField(max_length=500, blank=True)
-    # If the job returned to the queue, why its attempt ended; empty in rows of earlier versions.
+    # If the job returned to the queue, why its attempt ended
     cause = models.CharField(max_length=8, choices=ReturnCause, blank=True, default="", db_default="")
 
     class Meta:
@@ -463,13 +461,6 @@ class JobEvent(models.Model):
     def is_return(self) -> bool:
         """Return whether the job returned from a worker to the queue."""
         return self.to_status == Status.QUEUED and self.from_status in CLAIMED
-
-    @property
-    def is_loss(self) -> bool:
-        """Return whether the attempt was lost."""
-        if self.cause:
-            return self.cause == ReturnCause.LOST
-        return self.is_return and self.reason.endswith(LOSS_REASONS)
 
 
 class Artifact(models.Model):

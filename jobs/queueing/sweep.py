@@ -19,7 +19,7 @@ from billing.errors import HoldError
 from jobs import credentials, lifecycle
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
 from jobs.lifecycle import Outcome
-from jobs.models import LOSS_REASONS, Build, Job, JobEvent, Run
+from jobs.models import Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.queueing import announcements, forecast
 from jobs.shards import moves
@@ -31,7 +31,6 @@ from simservice.statements import load
 logger = logging.getLogger(__name__)
 
 SUBMITTED_WITHIN = timedelta(minutes=1)
-STOPPED, KILLED = LOSS_REASONS
 
 SQL = load(__file__)
 
@@ -100,7 +99,7 @@ def recover(job: Job, *, reason: str = "", guard: Q = lifecycle.LEASE_EXPIRED) -
     `guard` is the condition under which the job is lost. The default reason is an expired lease.
     """
     if job.cancel_requested_at or lost_attempts(job) < settings.MAX_ATTEMPTS:
-        reason = reason or f"{job.worker} {STOPPED}"
+        reason = reason or f"{job.worker} stopped renewing its lease"
         return lifecycle.requeue(job, reason=reason, cause=ReturnCause.LOST, guard=guard)
     # Read Redis before the transaction, so that a slow Redis does not prolong it.
     outcome = replace(interrupted(job), percent=last_percent(job))
@@ -118,8 +117,7 @@ def lost_attempts(job: Job) -> int:
     """
     if job.attempt < settings.MAX_ATTEMPTS:
         return job.attempt
-    events = JobEvent.objects.filter(job=job, from_status__in=CLAIMED, to_status=Status.QUEUED)
-    return job.attempt - sum(not event.is_loss for event in events)
+    return job.attempt - JobEvent.objects.filter(job=job, cause=ReturnCause.RETURNED).count()
 
 
 def interrupted(job: Job) -> Outcome:
