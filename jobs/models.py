@@ -180,11 +180,7 @@ class Job(models.Model):
             # The limit and the header of active jobs
             models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
             models.Index(fields=["account", "-id"], name="job_by_account"),
-            # Ended jobs whose files are not removed yet, oldest first for each period of retention. The first index
-            # is read by the previous version only.
-            models.Index(
-                fields=["created_at"], condition=Q(cleared_at=None, status__in=TERMINAL), name="job_to_clear"
-            ),
+            # Ended jobs whose files are not removed yet, oldest first for each period of retention
             models.Index(
                 fields=["retention_days", "created_at"],
                 condition=Q(cleared_at=None, status__in=TERMINAL),

@@ -296,10 +296,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='job',
-            index=models.Index(condition=models.Q(('cleared_at', None), ('status__in', ('completed', 'failed', 'cancelled', 'timed_out'))), fields=['created_at'], name='job_to_clear'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
             index=models.Index(condition=models.Q(('cleared_at', None), ('status__in', ('completed', 'failed', 'cancelled', 'timed_out'))), fields=['retention_days', 'created_at'], name='job_to_expire'),
         ),
         migrations.AddIndex(
