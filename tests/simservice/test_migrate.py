@@ -11,13 +11,12 @@ from django.db.migrations.recorder import MigrationRecorder
 from psycopg import Connection
 from pytest_django import Settings
 
-from simservice import migration_phases
 from simservice.management.commands import migrate
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("`migrate` refuses poolers")]
 SOURCE = """
 from django.db import migrations, models
-from simservice.migration_limits import concurrently, without_limits
+from simservice.postgresql.migration_limits import concurrently, without_limits
 
 class Migration(migrations.Migration):
     dependencies = [("webhooks", {after!r})]
@@ -63,7 +62,7 @@ class Later:
 def later(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Later]:
     package = tmp_path / f"later_{tmp_path.name}"
     package.mkdir()
-    existing = Path(migration_phases.__file__).parent.parent / "webhooks" / "migrations"
+    existing = settings.BASE_DIR / "webhooks" / "migrations"
     for path in existing.glob("*.py"):
         (package / path.name).write_bytes(path.read_bytes())
     monkeypatch.syspath_prepend(tmp_path)
