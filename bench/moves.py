@@ -13,10 +13,10 @@ from bench.figures import Value, Values, percentile
 from bench.lab import LocalStack, manage
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import lifecycle
 from jobs.enums import Channel, Priority, Status
 from jobs.execution import attempt
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job
 from jobs.submission.store import store
 from simservice.ids import new_token, next_id
@@ -105,10 +105,10 @@ def move_jobs(build: Build, *, count: int) -> list[float]:
     def work(number: int) -> None:
         for _ in range(number, count, THREADS):
             started = time.perf_counter()
-            job = lifecycle.claim(f"bench:{number}")
+            job = job_moves.claim(f"bench:{number}")
             claims.append(time.perf_counter() - started)
             assert job is not None, "no job waits"
-            assert lifecycle.start_run(job, build=build) is not None
+            assert job_moves.start_run(job, build=build) is not None
             attempt.conclude(job, OUTCOME, [])
 
     in_threads(work, threads=THREADS)

@@ -11,10 +11,10 @@ import pytest
 from bench import processes
 from bench.lab import COMPILERS, compiled_simulator
 from bench.scaling import profile
-from jobs.execution.multistage import beaten
-from jobs.simulator import command
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import Report
+from jobs.planning.multistage import beaten
+from simc import command
+from simc.report_reader import read_report
+from simc.reports import Report
 
 BUSY_SECONDS = 0.4
 # A parent that waits for a busy child, then prints a line and waits for its input to end. The kernel's figures are

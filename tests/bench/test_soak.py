@@ -5,7 +5,7 @@ from django.db import connection
 
 from bench.moves import OUTCOME
 from bench.soak import VIOLATIONS
-from jobs import lifecycle
+from jobs.lifecycle import job_moves
 from tests.factories import make_job, make_running_job
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +31,7 @@ def finish_a_job() -> None:
     job = make_running_job()
     with connection.cursor() as cursor:
         cursor.execute("UPDATE jobs_run SET ended_at = started_at")
-    assert lifecycle.finish(job, OUTCOME)
+    assert job_moves.finish(job, OUTCOME)
 
 
 def test_a_finished_job_violates_nothing() -> None:
