@@ -34,7 +34,7 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure how fast the service is.")
-    parser.add_argument("--quick", action="store_true", help="smaller samples: five minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller samples: eight minutes")
     parser.add_argument("--repeat", type=int, default=1, help="repeat all measurements and show medians")
     parser.add_argument(
         "--only", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), help="measure only these scenarios"

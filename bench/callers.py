@@ -13,6 +13,12 @@ PROFILE = 'mage="Ada"\nlevel=80\nrace=human\nspec=frost\nhead=,id=1,ilevel=680\n
 JOBS = "/v1/sim/jobs"
 
 
+def submission(text: str = PROFILE, **runtime: Any) -> bytes:
+    """Return the body of a submission."""
+    fields = {"build": {"channel": "latest"}, "profile": {"text": text}, "runtime": runtime}
+    return json.dumps(fields).encode()
+
+
 class Caller:
     """One caller with one connection; not thread-safe."""
 
@@ -22,19 +28,12 @@ class Caller:
 
     def submit(self, text: str = PROFILE, **runtime: Any) -> int:
         """Submit a job and return its id."""
-        fields = {"build": {"channel": "latest"}, "profile": {"text": text}, "runtime": runtime}
-        return int(self.request("POST", JOBS, json.dumps(fields).encode())["id"])
+        return int(self.request("POST", JOBS, submission(text, **runtime))["id"])
 
-    def timed_submit(self) -> float:
-        """Submit a job and return the duration of the request in seconds."""
+    def timed(self, method: str, path: str, body: bytes | None = None) -> float:
+        """Make a request and return its duration in seconds."""
         started = time.perf_counter()
-        self.submit()
-        return time.perf_counter() - started
-
-    def timed_get(self, path: str) -> float:
-        """Return the duration of a GET request in seconds."""
-        started = time.perf_counter()
-        self.request("GET", path)
+        self.request(method, path, body)
         return time.perf_counter() - started
 
     def request(self, method: str, path: str, body: bytes | None = None) -> Any:
@@ -65,6 +64,6 @@ def submit_many(url: str, keys: Sequence[str], *, count: int) -> list[float]:
 
     def submit(number: int) -> list[float]:
         caller = Caller(url, keys[number])
-        return [caller.timed_submit() for _ in range(count // len(keys))]
+        return [caller.timed("POST", JOBS, submission()) for _ in range(count // len(keys))]
 
     return in_parallel(submit, callers=len(keys))

@@ -4,15 +4,14 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from django.db import connection
 
 from bench import processes
 from bench.accounts import open_keys
-from bench.callers import Caller, in_parallel, submit_many
+from bench.callers import Caller, submit_many
 from bench.figures import Value, Values, percentile
 from bench.lab import ACTIVE, FAILED, SLOTS, STARTED, LocalStack, column, number
 
@@ -70,38 +69,43 @@ def _idle(stack: LocalStack, *, seconds: float) -> Values:
     time.sleep(seconds)
     spent = processes.spent(before, processes.cpu_seconds(stack.supervisor))
     shares = {name: cpu / seconds * 100 for name, cpu in spent.items()}
-    with _logged_statements():
-        log = stack.folder / "logs" / "postgres.log"
+    log = stack.folder / "logs" / "postgres.log"
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER SYSTEM SET log_statement = 'all'")
+        cursor.execute("SELECT pg_reload_conf()")
+        time.sleep(0.5)
         start = log.stat().st_size
         time.sleep(seconds)
         statements = len(STATEMENT.findall(log.read_bytes()[start:]))
+        cursor.execute("ALTER SYSTEM RESET log_statement")
+        cursor.execute("SELECT pg_reload_conf()")
     return {
         "idle.cpu": Value(sum(shares.values()), processes.listed(shares, digits=2)),
         "idle.statements": Value(statements / seconds),
     }
 
 
-@contextmanager
-def _logged_statements() -> Iterator[None]:
-    """Let PostgreSQL log all statements during the block."""
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER SYSTEM SET log_statement = 'all'")
-        cursor.execute("SELECT pg_reload_conf()")
-        time.sleep(0.5)
-        try:
-            yield
-        finally:
-            cursor.execute("ALTER SYSTEM RESET log_statement")
-            cursor.execute("SELECT pg_reload_conf()")
-
-
 def _sustained(stack: LocalStack, keys: list[str], size: Size) -> Values:
     """Keep a bounded backlog; return the rate at which jobs ended, and what each cost."""
-    with _callers(stack, keys) as may_go:
-        _keep_backlog(may_go, seconds=RAMP_SECONDS, jobs=size.jobs)
-        before, started = processes.cpu_seconds(stack.supervisor), time.time()
-        _keep_backlog(may_go, seconds=size.seconds, jobs=size.jobs)
-        spent, ended = processes.spent(before, processes.cpu_seconds(stack.supervisor)), time.time()
+    stop, may_go = threading.Event(), threading.Event()
+
+    def submit(key: str) -> None:
+        caller = Caller(stack.url, key)
+        while not stop.is_set():
+            if may_go.wait(0.1):
+                caller.submit()
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        callers = [pool.submit(submit, key) for key in keys]
+        try:
+            _keep_backlog(may_go, seconds=RAMP_SECONDS, jobs=size.jobs)
+            before, started = processes.cpu_seconds(stack.supervisor), time.time()
+            _keep_backlog(may_go, seconds=size.seconds, jobs=size.jobs)
+            spent, ended = processes.spent(before, processes.cpu_seconds(stack.supervisor)), time.time()
+        finally:
+            stop.set()
+        for caller in callers:
+            caller.result()
     jobs = number(ENDED, started, ended)
     stack.drain()
     costs = {name: seconds / jobs * 1000 for name, seconds in spent.items()}
@@ -110,27 +114,6 @@ def _sustained(stack: LocalStack, keys: list[str], size: Size) -> Values:
         "path.rate": Value(jobs / (ended - started), f"{jobs:,.0f} jobs in {ended - started:.0f} s"),
         "path.other_cpu": Value(sum(costs.values()), processes.listed(costs, digits=1)),
     }
-
-
-@contextmanager
-def _callers(stack: LocalStack, keys: list[str]) -> Iterator[threading.Event]:
-    """Run one caller for each key during the block; they submit while the event is set."""
-    stop, may_go = threading.Event(), threading.Event()
-
-    def submit(number: int) -> list[float]:
-        caller = Caller(stack.url, keys[number])
-        while not stop.is_set():
-            if may_go.wait(0.1):
-                caller.submit()
-        return []
-
-    thread = threading.Thread(target=in_parallel, args=(submit,), kwargs={"callers": len(keys)})
-    thread.start()
-    try:
-        yield may_go
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _keep_backlog(may_go: threading.Event, *, seconds: float, jobs: int) -> None:

@@ -42,15 +42,12 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
 
 
 def megabytes(supervisor: psutil.Process) -> dict[str, float]:
-    """Return the resident memory of each Python process, numbered by size if a program has several."""
-    memory: dict[str, float] = {}
+    """Return the resident memory of the largest process of each program that is not a server."""
+    memory = dict[str, float]()
     for name, processes in programs(supervisor).items():
-        sizes = []
         for process in processes if name not in SERVERS else ():
             with suppress(psutil.Error):
-                if process is processes[0] or process.name().startswith(("python", "gunicorn")):
-                    sizes.append(process.memory_info().rss / 1e6)
-        memory |= {f"{name}{number or ''}": size for number, size in enumerate(sorted(sizes, reverse=True))}
+                memory[name] = max(memory.get(name, 0.0), process.memory_info().rss / 1e6)
     return memory
 
 

@@ -6,13 +6,12 @@ simulator sleeps for each fight, so a few cores can run many slots.
 
 import gzip
 import json
-import time
 
 from bench import processes
 from bench.accounts import open_keys
 from bench.callers import Caller
-from bench.figures import ONE_PASS_AIMS, STAGES_AIMS, Value, Values
-from bench.lab import ACTIVE, LocalStack, number
+from bench.figures import ONE_PASS, STAGES, Value, Values
+from bench.lab import LocalStack
 from billing.models import Plan
 from jobs.models import Artifact, Job
 
@@ -32,11 +31,11 @@ def measure(stack: LocalStack, *, quick: bool) -> Values:
     _efficiency(stack, caller, slots=1, sets=WARM_UP_SETS, staged=False)
     one_pass = {
         f"scaling.one_pass_{slots}": _efficiency(stack, caller, slots=slots, sets=sets, staged=False)
-        for slots in ONE_PASS_AIMS
+        for slots in ONE_PASS
     }
     return one_pass | {
         f"scaling.stages_{slots}": _efficiency(stack, caller, slots=slots, sets=sets, staged=True)
-        for slots in STAGES_AIMS
+        for slots in STAGES
     }
 
 
@@ -52,8 +51,7 @@ def _efficiency(stack: LocalStack, caller: Caller, *, slots: int, sets: int, sta
     Plan.objects.filter(name="bench").update(max_parallel_slots=slots)
     before = processes.cpu_seconds(stack.supervisor)
     job_id = caller.submit(profile(sets, staged=staged), multiStage=staged)
-    while number(ACTIVE):
-        time.sleep(0.1)
+    stack.drain()
     cpu = sum(processes.spent(before, processes.cpu_seconds(stack.supervisor)).values())
     job = Job.objects.get(pk=job_id)
     assert job.started_at, job.status_reason

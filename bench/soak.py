@@ -9,34 +9,23 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from http.client import HTTPException
 
 from django.conf import settings
 from redis import Redis
 
-from bench import processes
+from bench import lab, processes
 from bench.callers import Caller
 from bench.figures import percentile
-from bench.lab import (
-    ACTIVE,
-    SLOTS,
-    STARTED,
-    LocalStack,
-    clean_up_when_terminated,
-    column,
-    local_stack,
-    manage,
-    number,
-)
+from bench.lab import ACTIVE, SLOTS, STARTED, LocalStack, column, number
 from bench.results import current_commit, formatted
 
 ACCOUNTS = 50
 CALLERS = 16
 KILL_SECONDS = 120.0
 PERIODS = 6
-LISTED = ("web", "sim", "webhooks", "control")
 DONE = "FROM jobs_job WHERE status = 'completed' AND completed_at > to_timestamp(%s)"
 WAITS = f"SELECT {STARTED} - extract(epoch FROM created_at) {DONE}"  # noqa: S608 - constants
 ENDS = f"SELECT extract(epoch FROM completed_at) - {STARTED} {DONE}"  # noqa: S608
@@ -92,20 +81,12 @@ class Submissions:
         self.accepted: list[int] = []
         self.errors: list[str] = []
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Submit jobs during the block."""
-        threads = [threading.Thread(target=self._work) for _ in range(CALLERS)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in threads:
-                thread.join()
+    def close(self) -> None:
+        """End the threads that submit."""
+        self._stop.set()
 
-    def _work(self) -> None:
+    def work(self) -> None:
+        """Submit jobs when they are due; other threads do the same."""
         callers = [Caller(self._url, key) for key in self._keys]
         while not self._stop.is_set():
             with self._lock:
@@ -124,8 +105,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--rate", type=float, default=25, help="submissions per second (default: 25)")
     arguments = parser.parse_args()
-    clean_up_when_terminated()
-    with local_stack(slots=SLOTS) as stack:
+    lab.clean_up_when_terminated()
+    with lab.local_stack(slots=SLOTS) as stack:
         # Needs Django.
         from bench.accounts import open_keys
 
@@ -142,7 +123,9 @@ def _load(stack: LocalStack, submissions: Submissions, *, minutes: float) -> Non
     """Submit jobs and kill the worker, print a row for each period, and wait for the last job."""
     next_kill, kills = time.monotonic() + KILL_SECONDS / 2, 0
     rows: list[tuple[str, ...]] = [tuple(HEADER.split("; "))]
-    with submissions.running():
+    with ThreadPoolExecutor(CALLERS) as pool, closing(submissions):
+        for _ in range(CALLERS):
+            pool.submit(submissions.work)
         for period in range(1, PERIODS + 1):
             since, end = time.time(), time.monotonic() + minutes * 60 / PERIODS
             while time.monotonic() < end:
@@ -161,7 +144,6 @@ def _load(stack: LocalStack, submissions: Submissions, *, minutes: float) -> Non
 def _figures(stack: LocalStack, submissions: Submissions, *, since: float) -> tuple[str, ...]:
     """Return the rates, delays and sizes of the period that began at `since`."""
     durations, submissions.durations = submissions.durations, []
-    memory = processes.megabytes(stack.supervisor)
     waits, seconds = column(WAITS, since), time.time() - since
     with Redis.from_url(settings.REDIS_URL) as client:
         redis_bytes = client.info("memory")["used_memory"]
@@ -169,7 +151,7 @@ def _figures(stack: LocalStack, submissions: Submissions, *, since: float) -> tu
         f"{len(waits) / seconds:.1f}",
         f"{number(ACTIVE):.0f}",
         *(_spread(each) for each in (durations, waits, column(ENDS, since))),
-        processes.listed({name: size for name, size in memory.items() if name in LISTED}),
+        processes.listed(processes.megabytes(stack.supervisor)),
         f"{redis_bytes / 1e6:.1f}",
         f"{number(DEAD_ROWS):,.0f}",
         # Some may disappear meanwhile.
@@ -188,7 +170,7 @@ def violations(submissions: Submissions) -> list[str]:
     if stored != len(submissions.accepted):
         found.append(f"{len(submissions.accepted) - stored:.0f} accepted jobs that are not stored")
     try:
-        manage("verifyledger")
+        lab.manage("verifyledger")
     except RuntimeError as error:
         found.append(str(error))
     return found + submissions.errors[:20]

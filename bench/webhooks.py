@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -44,15 +43,16 @@ def measure(stack: LocalStack, *, quick: bool) -> Values:
     seconds, certificate = QUICK_SECONDS if quick else SECONDS, stack.folder / "receiver.pem"
     clients = [Client.objects.create(account=account, name="bench") for account in open_accounts(CLIENTS)]
     _make_certificate(certificate)
-    with processes.suspended(stack.supervisor), receiver(certificate) as port:
-        address = f"localhost:{port}"
-        with override_settings(WEBHOOK_ALLOWED_ADDRESSES=[address], WEBHOOK_CA_FILE=str(certificate)):
-            load = functools.partial(_rate, stack, clients, address, seconds=seconds)
-            return {
-                "webhooks.rate": load(),
-                "webhooks.closing": load(path="close"),
-                "webhooks.hanging": load(hanging=CLIENTS // 5),
-            }
+    command = [sys.executable, "-m", "bench.receiver", str(certificate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver, ExitStack() as stop:
+        stop.callback(receiver.kill)
+        stop.enter_context(processes.suspended(stack.supervisor))
+        assert receiver.stdout is not None
+        address = f"localhost:{receiver.stdout.readline().strip()}"
+        load = functools.partial(_rate, stack, clients, address, seconds=seconds)
+        stop.enter_context(override_settings(WEBHOOK_ALLOWED_ADDRESSES=[address], WEBHOOK_CA_FILE=str(certificate)))
+        rates = {"rate": load(), "closing": load(path="close"), "hanging": load(hanging=CLIENTS // 5)}
+    return {f"webhooks.{name}": rate for name, rate in rates.items()}
 
 
 def _make_certificate(file: Path) -> None:
@@ -64,18 +64,6 @@ def _make_certificate(file: Path) -> None:
     certificate = builder.add_extension(names, critical=True).sign(key, hashes.SHA256())
     key_format = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     file.write_bytes(certificate.public_bytes(Encoding.PEM) + key.private_bytes(*key_format))
-
-
-@contextmanager
-def receiver(certificate: Path) -> Iterator[int]:
-    """Run the receiver in a new process and yield its port."""
-    command = [sys.executable, "-m", "bench.receiver", str(certificate)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.kill()
 
 
 def _rate(
