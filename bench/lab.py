@@ -79,7 +79,9 @@ def local_stack(*, slots: int) -> Iterator[LocalStack]:
         folder.chmod(0o755)
         simulator, data = compiled_simulator(folder), folder / "stack"
         with _started(data, slots=slots) as (process, url):
-            os.environ.update(_stack_settings(data), DJANGO_SETTINGS_MODULE="simservice.settings")
+            os.environ.update(
+                _stack_settings(data), DJANGO_SETTINGS_MODULE="simservice.settings", LOG_LEVEL="WARNING"
+            )
             django.setup()
             manage("registerbuild", str(simulator), "--branch", "midnight", "--commit", "bench")
             yield LocalStack(url=url, folder=data, supervisor=psutil.Process(process.pid))
