@@ -309,7 +309,7 @@ def open_compressed(artifact: Artifact) -> OpenArtifact:
 def open_part(artifact: Artifact, *, start: int, stop: int) -> OpenArtifact:
     """Open an artifact's content from byte `start` up to `stop`. Raises like `open_compressed`.
 
-    Decompresses at most one segment before the part, or everything before it in files of earlier versions.
+    Decompresses at most one segment before the part.
     """
     storage, header = _storage(), b""
     if start >= seekable_gzip.SEGMENT_BYTES:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
+from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, ReturnCause, StageLabel, Status
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.results import blame
 from jobs.results.blame import Cause
@@ -108,8 +108,6 @@ SANDBOX_LAYERS: dict[str, str] = {
     Layer.RLIMITS: "resource limits",
     Layer.SECCOMP: "system call filter (seccomp)",
     Layer.GAME_API_EXIT: "network access to the game API only",
-    # Recorded by runs of earlier versions.
-    "network_open": "network access for the game API",
 }
 ARTIFACTS = {
     Artifact.Kind.JSON_REPORT: "JSON report",
@@ -207,7 +205,7 @@ def event(job_event: JobEvent) -> str:
     """Return the label of an event in a job's history."""
     to = Status(job_event.to_status)
     if job_event.is_return:
-        end = "was lost" if job_event.is_loss else "was stopped"
+        end = "was lost" if job_event.cause == ReturnCause.LOST else "was stopped"
         return f"Attempt {job_event.attempt} {end}; the job returned to its position in the queue"
     if to == Status.STARTING and job_event.attempt > 1:
         return f"Claimed by a worker (attempt {job_event.attempt})"
