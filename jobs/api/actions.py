@@ -80,16 +80,10 @@ class CancelJobView(JobsEndpoint):
 
 def _cancellation_object(job: models.Job, outcome: cancellation.Cancellation) -> Cancellation:
     """Return the body of `POST jobs/{id}/cancel` (docs/reference/contract.md#cancel-a-job)."""
-    job_id, metadata = str(job.pk), job.metadata
+    cancelled: Cancelled = {"success": True, "id": str(job.pk), "status": "cancelled", "metadata": job.metadata}
     if outcome.requested_at is None:
-        return {"success": True, "id": job_id, "status": "cancelled", "metadata": metadata}
-    return {
-        "success": True,
-        "id": job_id,
-        "status": "cancel_requested",
-        "cancelRequestedAt": iso(outcome.requested_at),
-        "metadata": metadata,
-    }
+        return cancelled
+    return {**cancelled, "status": "cancel_requested", "cancelRequestedAt": iso(outcome.requested_at)}
 
 
 class ReplacedLinks(TypedDict):

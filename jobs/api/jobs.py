@@ -302,7 +302,6 @@ def job_list(
 
 
 def _listed_job(job: models.Job, links: LinkBuilder) -> ListedJob:
-    """Return a job in a list."""
     return {
         "id": str(job.pk),
         "status": job.public_status,
@@ -345,7 +344,6 @@ def error_code(job: models.Job) -> ErrorCode | None:
 
 
 def _runtime(job: models.Job) -> Runtime:
-    """Return usage and limits of a job."""
     total = None
     if job.started_at and job.completed_at:
         total = max(0, round((job.completed_at - job.started_at).total_seconds() * 1000))
@@ -363,14 +361,10 @@ def _runtime(job: models.Job) -> Runtime:
 
 def ceiling(job: models.Job) -> Ceiling:
     """Return the limits of a job."""
-    return ceiling_of(
-        credit_cap=job.ceiling_credits,
-        runtime_seconds=job.ceiling_runtime_seconds,
-        queue_seconds=job.ceiling_queue_seconds,
-    )
+    return ceiling_of(job.ceiling_credits, job.ceiling_runtime_seconds, job.ceiling_queue_seconds)
 
 
-def ceiling_of(*, credit_cap: int, runtime_seconds: int | None, queue_seconds: int | None) -> Ceiling:
+def ceiling_of(credit_cap: int, runtime_seconds: int | None, queue_seconds: int | None) -> Ceiling:
     """Return limits as an object. Variant R does not report credits (docs/reference/contract.md#variants)."""
     return {
         "maxCredits": credit_cap if api_mode.current().shows_credit_ceiling else None,

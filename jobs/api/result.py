@@ -151,11 +151,8 @@ def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: Li
     if job.warnings:
         result["warnings"] = job.warnings
     if job.missing_artifacts:
-        result["missingArtifacts"] = [_missing_artifact(**missing) for missing in job.missing_artifacts]
+        result["missingArtifacts"] = [
+            {**cast(MissingArtifact, each), "name": artifact_files.file_name(each["kind"], stage=each["stage"])}
+            for each in job.missing_artifacts
+        ]
     return {**job_object(job, links), "result": result}
-
-
-def _missing_artifact(*, kind: str, stage: int | None, reason: str) -> MissingArtifact:
-    """Return an artifact that could not be stored."""
-    known = models.Artifact.Kind(kind)
-    return {"kind": known, "name": artifact_files.file_name(known, stage=stage), "stage": stage, "reason": reason}

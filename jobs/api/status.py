@@ -248,7 +248,7 @@ def _status_object(
         "queue": _queue(job, start),
         "progress": cast(Progress, asdict(current)),
         "pollAfterSeconds": poll_after_seconds(job, current, start=start),
-        "logEntries": None if log_entries is None else [_log_entry(entry) for entry in log_entries],
+        "logEntries": None if log_entries is None else [cast(LogEntry, asdict(entry)) for entry in log_entries],
         "startedAt": iso_or_none(job.started_at),
         "updatedAt": iso(job.updated_at),
         "retried": job.retried,
@@ -256,7 +256,6 @@ def _status_object(
 
 
 def _queue(job: models.Job, start: Estimate | None) -> Queue | None:
-    """Return the job's wait, None once the simulator has started or the job has ended."""
     if not job.is_waiting:
         return None
     return {
@@ -267,7 +266,6 @@ def _queue(job: models.Job, start: Estimate | None) -> Queue | None:
 
 
 def _preview(known: preview.Preview | None) -> Preview | None:
-    """Return the results of a running job so far, None if there are none."""
     if known is None:
         return None
     results: list[PreviewProfileset] = [
@@ -282,10 +280,4 @@ def _preview(known: preview.Preview | None) -> Preview | None:
 
 
 def _figures(known: preview.Figures) -> PreviewFigures:
-    """Return a mean and its error."""
     return {"mean": known.mean, "mean_error": known.error}
-
-
-def _log_entry(entry: progress.LogEntry) -> LogEntry:
-    """Return one line of the simulator's output."""
-    return {"source": entry.source, "message": entry.message, "ts": entry.ts}

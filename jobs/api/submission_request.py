@@ -253,6 +253,7 @@ def set_at_path(body: dict[str, Any], path: str, value: Any) -> None:
 def normalized(fields: Mapping[str, Any]) -> Submission:
     """Return the submission in validated fields, the same for JSON and plain text."""
     build, runtime, artifacts = fields["build"], fields.get("runtime", {}), fields.get("artifacts", {})
+    pair = fields.get("credentials") or None
     return Submission(
         channel=Channel(build["channel"]),
         git_branch=build.get("gitBranch", settings.GIT_BRANCHES[0]),
@@ -264,18 +265,13 @@ def normalized(fields: Mapping[str, Any]) -> Submission:
         max_queue_seconds=runtime.get("maxQueueSeconds"),
         priority=PRIORITIES[fields["priority"]],
         metadata=fields["metadata"],
-        credentials=_credentials(fields),
+        credentials=pair
+        and GameCredentials(client_id=pair["bnetClientId"], client_secret=pair["bnetClientSecret"]),
         html=artifacts.get("html", False),
         csv=artifacts.get("csv", False),
         json_version=artifacts.get("json", {}).get("version", REPORT_VERSIONS["2"]),
         webhook_events=tuple(sorted(set(fields.get("webhook", {}).get("events", ())))),
     )
-
-
-def _credentials(fields: Mapping[str, Any]) -> GameCredentials | None:
-    """Return the game credentials in validated fields, or None."""
-    pair = fields.get("credentials")
-    return GameCredentials(client_id=pair["bnetClientId"], client_secret=pair["bnetClientSecret"]) if pair else None
 
 
 def _as_boolean(text: str) -> bool | str:
@@ -294,11 +290,6 @@ def _as_number(text: str) -> float | str:
     return float(text) if match[3] or (match[2] or "").strip(".0") else int(match[1])
 
 
-def _as_list(text: str) -> list[str]:
-    """Return the items of a comma-separated list."""
-    return text.split(",")
-
-
 # By query parameter: the path of the JSON field, how to convert the text, and an example.
 PARAMETERS: dict[str, tuple[str, Any, Any]] = {
     "channel": ("build.channel", str, "latest"),
@@ -309,7 +300,7 @@ PARAMETERS: dict[str, tuple[str, Any, Any]] = {
     "maxCredits": ("runtime.maxCredits", _as_number, EXAMPLE_CAPS["maxCredits"]),
     "maxRuntimeSeconds": ("runtime.maxRuntimeSeconds", _as_number, EXAMPLE_CAPS["maxRuntimeSeconds"]),
     "maxQueueSeconds": ("runtime.maxQueueSeconds", _as_number, 600),
-    "webhookEvents": ("webhook.events", _as_list, ["job.terminal"]),
+    "webhookEvents": ("webhook.events", lambda text: text.split(","), ["job.terminal"]),
     "artifactsHtml": ("artifacts.html", _as_boolean, True),
     "artifactsCsv": ("artifacts.csv", _as_boolean, True),
     "artifactsJsonVersion": ("artifacts.json.version", _as_number, "2"),
@@ -433,9 +424,5 @@ def _plain_text_names() -> Iterator[None]:
         yield
     except (ValidationFailed, LimitsExceeded, CapTooSmall) as error:
         issues = cast(ValidationFailed, as_api_error(error)).issues
-        raise ValidationFailed([issue | {"path": _plain_name(issue["path"])} for issue in issues]) from None
-
-
-def _plain_name(path: str) -> str:
-    """Return the plain-text name of a JSON field."""
-    return NAMES.get(path.partition("[")[0], path)
+        named = [issue | {"path": NAMES.get(issue["path"].partition("[")[0], issue["path"])} for issue in issues]
+        raise ValidationFailed(named) from None

@@ -151,7 +151,6 @@ def _usage_object(
 
 
 def _plan_limits(plan: Plan) -> PlanLimits:
-    """Return the limits of a plan, with the defaults of the deployment's variant."""
     variant = api_mode.current()
     default_seconds = variant.default_runtime_for(plan)
     return {

@@ -30,7 +30,7 @@ from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Artifact, Job
 from jobs.planning.input_text import CannotRun
 from jobs.queue import claims
-from jobs.queue.expiring_set import Skipped
+from jobs.queue.expiring_set import ExpiringSet
 from simservice.shutdown import WorkerStops
 from simservice.telemetry import causes, tracing
 from simservice.telemetry.logs import log_ids
@@ -42,7 +42,7 @@ REDIS_RETRY_SECONDS = 1.0
 # A pause, so that a slot whose launcher cannot be restarted does not fail one job after another.
 LOST_PAUSE_SECONDS = 5.0
 # Builds that this machine lacks, so that not every job tries them
-absent_builds = Skipped[UUID](seconds=60)
+absent_builds = ExpiringSet[UUID](seconds=60)
 
 # The input is not at fault, and another attempt could not recover them.
 CREDENTIALS_LOST = Outcome(

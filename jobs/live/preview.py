@@ -67,7 +67,7 @@ def preview_key_of(job: Job) -> str:
 
 
 def preview_of(job: Job) -> Preview | None:
-    """Return the last published preview of a running job, None if there is none. No database query."""
+    """Return the last published preview of a running job, None if there is none."""
     if job.status != Status.RUNNING:
         return None
     stored = best_effort(lambda: redis().get(preview_key_of(job)), default=None)

@@ -69,7 +69,7 @@ class PlanForm(OpenedForm):
 
 
 def accounts_at_limits(plan: Plan) -> dict[str, int]:
-    """Return how many of the plan's accounts have reached its limits now, by the name of the limit. Two queries."""
+    """Return how many of the plan's accounts have reached its limits now, by the name of the limit."""
     active = Job.objects.filter(status__in=ACTIVE, account__plan=plan).values("account")
     stored = StoredBytes.objects.filter(account__plan=plan)
     return {
@@ -151,7 +151,7 @@ class PlanAdmin(admin.ModelAdmin):
     def _page(
         self, request: HttpRequest, form: PlanForm, changes: list[Change], *, digest: str
     ) -> TemplateResponse:
-        """Return the preview of a form's changes. Three queries."""
+        """Return the preview of a form's changes."""
         reached = accounts_at_limits(form.instance)
         context = {
             **self.admin_site.each_context(request),

@@ -47,7 +47,7 @@ class CannotCompare(JobsError):
 
 
 def own_jobs(account: Account, ids: Sequence[str]) -> list[Job]:
-    """Return the account's jobs with these ids, with their builds. At most one query.
+    """Return the account's jobs with these ids, with their builds.
 
     Raises CannotCompare, or NotFound if an id is malformed, unknown, or that of another account's job.
     """
@@ -58,7 +58,7 @@ def own_jobs(account: Account, ids: Sequence[str]) -> list[Job]:
 
 
 def shared_jobs(tokens: Sequence[str]) -> list[Job]:
-    """Return the jobs of share links, with their builds and accounts. At most one query.
+    """Return the jobs of share links, with their builds and accounts.
 
     Raises CannotCompare, or NotFound if a token is unknown or the retention of all jobs has ended.
     """
@@ -148,7 +148,7 @@ class Side:
 
 
 def sides_of(jobs: Sequence[Job], *, is_public: bool) -> list[Side]:
-    """Return what is known of each job; if `is_public`, only what share pages show. Two queries, three if public.
+    """Return what is known of each job; if `is_public`, only what share pages show.
 
     Share pages offer the profile as the input that ran, so it is public once that is stored.
     """
@@ -167,7 +167,7 @@ def _missing(job: Job) -> Missing | None:
 
 
 def _with_public_profile(jobs: Sequence[Job]) -> list[Job]:
-    """Return the jobs whose profile is public: stored, shared, and without secrets to remove. One query."""
+    """Return the jobs whose profile is public: stored, shared, and without secrets to remove."""
     inputs = Artifact.objects.filter(job__in=[job.pk for job in jobs], kind=Artifact.Kind.INPUT)
     stored = set(inputs.values_list("job_id", "attempt"))
     shared = [job for job in jobs if job.account.shares_inputs and not job.has_credentials]
@@ -175,7 +175,7 @@ def _with_public_profile(jobs: Sequence[Job]) -> list[Job]:
 
 
 def _profiles(jobs: Sequence[Job]) -> dict[int, Lines]:
-    """Return the compared lines of the profiles. At most one query."""
+    """Return the compared lines of the profiles."""
     profiles = JobProfile.objects.filter(pk__in=[job.pk for job in jobs])
     return {job_id: Lines.of(text) for job_id, text in profiles.values_list("pk", "text")}
 
@@ -298,7 +298,7 @@ class Comparison:
 
 
 def compare(sides: Sequence[Side]) -> Comparison:
-    """Return how jobs differ. No query."""
+    """Return how jobs differ."""
     first = next((place for place, side in enumerate(sides) if side.figure), None)
     base = None if first is None else sides[first]
     max_listed = diff.MAX_LISTED // max(len(sides) - 1, 1)
@@ -328,7 +328,6 @@ def _change(figure: Figure | None, base: Figure | None) -> Change | None:
 
 
 def _options(sides: Sequence[Side]) -> list[Row]:
-    """Return the options that are known of a job."""
     values = [_options_of(side) for side in sides]
     rows = [_row(option, [each.get(option) for each in values]) for option in Option]
     return [row for row in rows if any(value is not None for value in row.values)]
@@ -356,7 +355,6 @@ def _options_of(side: Side) -> Mapping[Option, Any]:
 
 
 def _row(name: str, values: Sequence[Any]) -> Row:
-    """Return a row, which differs if two known values differ."""
     known = [value for value in values if value is not None]
     return Row(name=name, values=values, differs=any(value != known[0] for value in known))
 

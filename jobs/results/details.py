@@ -173,13 +173,13 @@ class Details:
 
 
 def details_of(job: Job, *, shown: Collection[int] | None = None) -> Details | None:
-    """Return the details of a job's result, or None if it has none. `shown` is as in `details_in`. One query."""
+    """Return the details of a job's result, or None if it has none. `shown` is as in `details_in`."""
     document = document_of(job)
     return None if document is None else details_in(document, shown=shown)
 
 
 def details_of_jobs(jobs: Iterable[Job]) -> dict[int, Details]:
-    """Return the details of several jobs by their ids, without those that have none. One query.
+    """Return the details of several jobs by their ids, without those that have none.
 
     Actors other than the first one have no lists.
     """
@@ -192,7 +192,7 @@ def details_of_jobs(jobs: Iterable[Job]) -> dict[int, Details]:
 
 
 def document_of(job: Job) -> dict[str, Any] | None:
-    """Return the details of a job's result as JSON, or None if it has none or they are unreadable. One query.
+    """Return the details of a job's result as JSON, or None if it has none or they are unreadable.
 
     They are unavailable at the end of the retention period, even before they are removed.
     """

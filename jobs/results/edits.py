@@ -23,7 +23,7 @@ def rename(job: Job, title: str, *, by: Actor) -> None:
 
 @transaction.atomic
 def replace_links(job: Job, *, by: Actor) -> None:
-    """Give a job and its artifacts new tokens, so that nobody can open the links that are known. Four queries."""
+    """Give a job and its artifacts new tokens, so that nobody can open the links that are known."""
     job.share_token = new_token()
     # Locks the job, so that the second of two requests replaces the links of the first.
     Job.objects.filter(pk=job.pk).update(share_token=job.share_token)

@@ -99,7 +99,7 @@ def _short(number: float) -> float:
 
 
 def entries_of(job: Job) -> list[Entry]:
-    """Return all profilesets of a job, best first; none if its summary lists them all. At most one query.
+    """Return all profilesets of a job, best first; none if its summary lists them all.
 
     They are unavailable at the end of the retention period, even before they are removed.
     """

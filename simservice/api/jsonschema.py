@@ -98,6 +98,5 @@ def _union_schema(members: list[Schema]) -> Schema:
 
 
 def _nullable_schema(schema: Schema) -> Schema:
-    """Return the schema with null allowed."""
     also = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return {**schema, "type": [schema["type"], "null"], **also}

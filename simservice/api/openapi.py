@@ -134,7 +134,6 @@ class DocumentedSchema(AutoSchema):
         return schema_of(shape, self._component)
 
     def _field_schema(self, field: serializers.Field[Any, Any, Any, Any]) -> Schema:
-        """Return the schema of a serializer field."""
         schema: Schema = self._map_serializer_field(field, "request")
         self._insert_field_validators(field, schema)
         return schema
@@ -206,7 +205,6 @@ class DocumentedSchema(AutoSchema):
         }
 
     def _error_responses(self, possible: Sequence[type[ApiError]]) -> Schema:
-        """Return the Response Objects of errors, by status."""
         by_status = groupby(sorted(possible, key=lambda error: error.status), key=lambda error: error.status)
         return {str(status): self._error_response(status, list(group)) for status, group in by_status}
 
