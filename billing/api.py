@@ -60,7 +60,7 @@ GET_CREDITS = Operation(
     summary="Get credits",
     description="The account can spend `purchased` and the `remaining` credits of each grant. Neither includes "
     "`reserved`.",
-    responses={200: ResponseSpec(description="Credits of the account.", shape=Credits, example=EXAMPLE)},
+    returns=ResponseSpec(description="Credits of the account.", shape=Credits, example=EXAMPLE),
 )
 
 

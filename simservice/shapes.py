@@ -2,8 +2,8 @@
 
 A shape is a TypedDict or a dataclass: mypy checks the code that builds a response against it, and the OpenAPI
 document is generated from it. The arguments of `Annotated` are for the document only: a string is a description, a
-`Rule` contains keywords of JSON Schema. The JSON of a dataclass has its fields in camel case, and omits those with
-the default value unless they are marked with `ALWAYS`.
+`Rule` contains keywords of JSON Schema. The JSON of a dataclass has its fields in camel case, and omits those
+with the default value unless they are marked with `ALWAYS`.
 """
 
 import re

@@ -1,5 +1,4 @@
 """The HTTP API of jobs: `/v1/{resource}/…`, public downloads and manifests, and the document of the webhook.
-document.
 
 One module per resource. Each contains, in this order, the shapes of its JSON (TypedDicts), an example, the
 `Operation` that documents it, and the view. A view reads the request, calls the domain, and builds the JSON; it

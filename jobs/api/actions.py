@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from clients import audit
 from jobs import models
-from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_JOB_ID, EXAMPLE_METADATA, JOB_ID, JobsEndpoint, Metadata
+from jobs.api.base import EXAMPLE_JOB_ID, EXAMPLE_METADATA, JOB_ID, JobsEndpoint, Metadata
 from jobs.api.errors import JobNotCancellable
 from jobs.api.jobs import EXAMPLE_LINKS
 from jobs.api.links import Links
@@ -55,15 +55,12 @@ CANCEL_JOB = Operation(
     "the time it ran. A repeated request changes nothing: it gets `cancel_requested` until the job has ended, and "
     "`cancelled` from then on.",
     parameters=[JOB_ID],
-    responses={
-        200: ResponseSpec(
-            description="The job is cancelled or is being stopped.",
-            shape=Cancellation,
-            example=EXAMPLE_CANCELLATION,
-            headers=ACTIVE_JOB_HEADERS,
-            links={"getJobStatus": Link(operation="getJobStatus", parameters={"job_id": "$response.body#/id"})},
-        )
-    },
+    returns=ResponseSpec(
+        description="The job is cancelled or is being stopped.",
+        shape=Cancellation,
+        example=EXAMPLE_CANCELLATION,
+        links={"getJobStatus": Link(operation="getJobStatus", parameters={"job_id": "$response.body#/id"})},
+    ),
     errors=[errors.NotFound, JobNotCancellable],
 )
 
@@ -108,11 +105,7 @@ REPLACE_LINKS = Operation(
     description="The share link, the manifest and the download URLs known so far return 404 from then on, also in "
     "comparisons. A repeated request replaces the links again.",
     parameters=[JOB_ID],
-    responses={
-        200: ResponseSpec(
-            description="The new links.", shape=ReplacedLinks, example=EXAMPLE_REPLACED, headers=ACTIVE_JOB_HEADERS
-        )
-    },
+    returns=ResponseSpec(description="The new links.", shape=ReplacedLinks, example=EXAMPLE_REPLACED),
     errors=[errors.NotFound],
 )
 

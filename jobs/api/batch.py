@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from clients import rate_limits
 from jobs.api import submission_request
-from jobs.api.base import ACTIVE_JOB_HEADERS, JobsEndpoint
+from jobs.api.base import JobsEndpoint
 from jobs.api.errors import IdempotencyKeyReuse, MaxActiveJobsExceeded
 from jobs.api.submission import (
     EXAMPLE_SUBMITTED,
@@ -66,10 +66,7 @@ class BatchResult(TypedDict):
 EXAMPLE_RESULT: BatchResult = {
     "jobs": [
         {"job": EXAMPLE_SUBMITTED, "refusal": None},
-        {
-            "job": None,
-            "refusal": refusal_of(example_of(MaxActiveJobsExceeded)),
-        },
+        {"job": None, "refusal": refusal_of(example_of(MaxActiveJobsExceeded))},
     ]
 }
 SUBMIT_BATCH = Operation(
@@ -86,19 +83,10 @@ SUBMIT_BATCH = Operation(
             shape=BatchFields, examples={"two": {"jobs": [EXAMPLE_SMALL_REQUEST, EXAMPLE_SMALL_REQUEST]}}
         )
     },
-    responses={
-        200: ResponseSpec(
-            description="The outcome of each submission.",
-            shape=BatchResult,
-            example=EXAMPLE_RESULT,
-            headers=[*ACTIVE_JOB_HEADERS, REPLAY],
-        )
-    },
-    errors=[
-        errors.InvalidJson,
-        IdempotencyKeyReuse,
-        errors.UnsupportedMediaType,
-    ],
+    returns=ResponseSpec(
+        description="The outcome of each submission.", shape=BatchResult, example=EXAMPLE_RESULT, headers=[REPLAY]
+    ),
+    errors=[errors.InvalidJson, IdempotencyKeyReuse, errors.UnsupportedMediaType],
 )
 
 

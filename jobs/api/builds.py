@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import models, registry
-from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_CREATED, JobsEndpoint
+from jobs.api.base import EXAMPLE_CREATED, JobsEndpoint
 from jobs.enums import Channel
 from jobs.results import queries
 from simservice.api import errors
@@ -140,24 +140,19 @@ LIST_BUILDS = Operation(
     tag="Builds",
     summary="List builds",
     description="Returns the current build of each channel on each branch.",
-    responses={
-        200: ResponseSpec(
-            description="The current builds.",
-            shape=BuildList,
-            example=EXAMPLE_BUILDS,
-            headers=ACTIVE_JOB_HEADERS,
-            links={"getBuild": Link(operation="getBuild", parameters={"build_id": "$response.body#/builds/0/id"})},
-        )
-    },
+    returns=ResponseSpec(
+        description="The current builds.",
+        shape=BuildList,
+        example=EXAMPLE_BUILDS,
+        links={"getBuild": Link(operation="getBuild", parameters={"build_id": "$response.body#/builds/0/id"})},
+    ),
 )
 GET_BUILD = Operation(
     id="getBuild",
     tag="Builds",
     summary="Get a build",
     parameters=[BUILD_ID],
-    responses={
-        200: ResponseSpec(description="The build.", shape=Build, example=EXAMPLE_BUILD, headers=ACTIVE_JOB_HEADERS)
-    },
+    returns=ResponseSpec(description="The build.", shape=Build, example=EXAMPLE_BUILD),
     errors=[errors.NotFound],
 )
 

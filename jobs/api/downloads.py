@@ -62,14 +62,14 @@ DOWNLOAD_ARTIFACT = Operation(
     description="Needs no API key. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client "
     "accepts it. A content security policy isolates HTML reports from this site.",
     parameters=[TOKEN],
-    responses={
-        200: ResponseSpec(
-            description="The content of the artifact.",
-            shape=Any,
-            example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
-            media_types=MEDIA_TYPES,
-            headers=CONTENT_HEADERS,
-        ),
+    returns=ResponseSpec(
+        description="The content of the artifact.",
+        shape=Any,
+        example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
+        media_types=MEDIA_TYPES,
+        headers=CONTENT_HEADERS,
+    ),
+    also={
         206: ResponseSpec(
             description="The requested range.",
             shape=Any,

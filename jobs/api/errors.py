@@ -17,7 +17,7 @@ NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTru
 EXAMPLE_PIN = {"buildId": "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10", "maxPinAgeDays": 30, **NOTHING_BLOCKED}
 # Files are removed as jobs expire, which seldom helps within minutes.
 STORAGE_RETRY_SECONDS = 3600
-# Where a field of the submission is in the JSON form.
+# JSON paths of submission fields
 PATHS = {
     "max_credits": "runtime.maxCredits",
     "max_runtime_seconds": "runtime.maxRuntimeSeconds",

@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from billing.models import Account
 from jobs import api_mode, models
 from jobs.api.base import (
-    ACTIVE_JOB_HEADERS,
     EXAMPLE_COMPLETED,
     EXAMPLE_CREATED,
     EXAMPLE_HOST,
@@ -38,7 +37,6 @@ from jobs.results import listing, queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
-from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.times import iso, iso_or_none
 from simservice.shapes import Count, Id, Rule, Time, Uuid
 
@@ -207,18 +205,15 @@ LIST_JOBS = Operation(
     "`page.hasMore` is false, together with the same filters. Filters can be combined. With `metadata.` or both "
     "`client` and `status`, a page can have fewer jobs than `limit`, even none, although `page.hasMore` is true.",
     parameters=[LIMIT, CURSOR, *FILTERS, IDS],
-    responses={
-        200: ResponseSpec(
-            description="A page of the account's jobs.",
-            shape=JobList,
-            example=EXAMPLE_JOB_LIST,
-            headers=ACTIVE_JOB_HEADERS,
-            links={
-                **job_links("$response.body#/jobs/0/id"),
-                "nextPage": Link(operation="listJobs", parameters={"cursor": "$response.body#/page/nextCursor"}),
-            },
-        )
-    },
+    returns=ResponseSpec(
+        description="A page of the account's jobs.",
+        shape=JobList,
+        example=EXAMPLE_JOB_LIST,
+        links={
+            **job_links("$response.body#/jobs/0/id"),
+            "nextPage": Link(operation="listJobs", parameters={"cursor": "$response.body#/page/nextCursor"}),
+        },
+    ),
     errors=[errors.InvalidCursor],
 )
 GET_JOB = Operation(
@@ -226,13 +221,12 @@ GET_JOB = Operation(
     tag="Jobs",
     summary="Get a job",
     description="Returns the job without its result.",
-    parameters=[JOB_ID, IF_NONE_MATCH],
-    responses={
-        200: ResponseSpec(
-            description="The job.", shape=Job, example=EXAMPLE_JOB, headers=[*ACTIVE_JOB_HEADERS, ETAG]
-        ),
-        304: NOT_MODIFIED,
-    },
+    parameters=[JOB_ID],
+    returns=ResponseSpec(
+        description="The job.",
+        shape=Job,
+        example=EXAMPLE_JOB,
+    ),
     errors=[errors.NotFound],
 )
 GET_JOB_PROFILE = Operation(
@@ -240,14 +234,11 @@ GET_JOB_PROFILE = Operation(
     tag="Jobs",
     summary="Get the profile of a job",
     parameters=[JOB_ID],
-    responses={
-        200: ResponseSpec(
-            description="The profile as submitted.",
-            shape=Profile,
-            example={"text": EXAMPLE_PROFILE},
-            headers=ACTIVE_JOB_HEADERS,
-        )
-    },
+    returns=ResponseSpec(
+        description="The profile as submitted.",
+        shape=Profile,
+        example={"text": EXAMPLE_PROFILE},
+    ),
     errors=[errors.NotFound],
 )
 

@@ -82,7 +82,7 @@ GET_MANIFEST = Operation(
     summary="Get the manifest of a job",
     description="Needs no API key. The URL is `links.manifest` of a job that has ended.",
     parameters=[TOKEN],
-    responses={200: ResponseSpec(description="The manifest.", shape=Manifest, example=EXAMPLE_MANIFEST)},
+    returns=ResponseSpec(description="The manifest.", shape=Manifest, example=EXAMPLE_MANIFEST),
     errors=[errors.NotFound, errors.RateLimitExceeded],
 )
 

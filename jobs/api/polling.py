@@ -11,7 +11,7 @@ from jobs.live.progress import Progress, percents_of
 from jobs.models import Job, public_status_of
 from jobs.queue.forecast import Estimate
 
-# A client that asks after a quarter of the remaining time learns of the end within a quarter of it.
+# Polling at a quarter of the time left bounds the delay to that quarter.
 SHARE_OF_TIME_LEFT = 0.25
 SHORTEST_SECONDS, LONGEST_SECONDS, UNKNOWN_SECONDS = 1, 30, 2
 

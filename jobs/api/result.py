@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from jobs import models
 from jobs.api.artifacts import EXAMPLE_ARTIFACT, EXAMPLE_ARTIFACT_ID, ArtifactFile, artifact_object
-from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, PolledEndpoint
+from jobs.api.base import JOB_ID, PolledEndpoint
 from jobs.api.errors import ResultNotReady, ResultUnavailable
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
@@ -22,7 +22,6 @@ from jobs.results.details import Details
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
-from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.shapes import Id, Rule
 
 
@@ -102,22 +101,17 @@ GET_JOB_RESULT = Operation(
     tag="Jobs",
     summary="Get the result of a job",
     description="Returns the job, its summary and its artifacts. Available once the job has ended.",
-    parameters=[JOB_ID, INCLUDE, IF_NONE_MATCH],
-    responses={
-        200: ResponseSpec(
-            description="The job and its result.",
-            shape=JobResult,
-            example=EXAMPLE_RESULT,
-            headers=[*ACTIVE_JOB_HEADERS, ETAG],
-            links={
-                "getArtifactUrl": Link(
-                    operation="getArtifactUrl",
-                    parameters={"artifact_id": "$response.body#/result/artifacts/0/id"},
-                )
-            },
-        ),
-        304: NOT_MODIFIED,
-    },
+    parameters=[JOB_ID, INCLUDE],
+    returns=ResponseSpec(
+        description="The job and its result.",
+        shape=JobResult,
+        example=EXAMPLE_RESULT,
+        links={
+            "getArtifactUrl": Link(
+                operation="getArtifactUrl", parameters={"artifact_id": "$response.body#/result/artifacts/0/id"}
+            )
+        },
+    ),
     errors=[errors.NotFound, ResultNotReady, ResultUnavailable],
 )
 

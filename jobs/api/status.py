@@ -10,7 +10,6 @@ from rest_framework.response import Response
 
 from jobs import models
 from jobs.api.base import (
-    ACTIVE_JOB_HEADERS,
     EXAMPLE_JOB_ID,
     EXAMPLE_METADATA,
     EXAMPLE_STARTED,
@@ -29,7 +28,6 @@ from jobs.results import queries
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
-from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.times import iso, iso_or_none
 from simservice.shapes import Count, Id, Percent, Rule, Time
 from simservice.web.waiting import keep_back
@@ -183,16 +181,12 @@ GET_JOB_STATUS = Operation(
     summary="Get the status of a job",
     description="Use this endpoint to follow a job: send `wait=25` to get each change when it happens, or ask "
     "again after `pollAfterSeconds`. Stop when `status` is `completed`, `failed`, `cancelled` or `timed_out`.",
-    parameters=[JOB_ID, INCLUDE, WAIT, IF_NONE_MATCH],
-    responses={
-        200: ResponseSpec(
-            description="Status and progress of the job.",
-            shape=JobStatus,
-            example=EXAMPLE_STATUS,
-            headers=[*ACTIVE_JOB_HEADERS, ETAG],
-        ),
-        304: NOT_MODIFIED,
-    },
+    parameters=[JOB_ID, INCLUDE, WAIT],
+    returns=ResponseSpec(
+        description="Status and progress of the job.",
+        shape=JobStatus,
+        example=EXAMPLE_STATUS,
+    ),
     errors=[errors.NotFound],
 )
 

@@ -10,7 +10,6 @@ from rest_framework.request import Request
 from jobs import api_mode
 from jobs.api import errors, submission_request
 from jobs.api.base import (
-    ACTIVE_JOB_HEADERS,
     EXAMPLE_HOST,
     EXAMPLE_JOB_ID,
     EXAMPLE_METADATA,
@@ -116,8 +115,7 @@ PlainProfile = Annotated[
 ]
 BODIES = {
     "application/json": Body(
-        shape=SubmissionFields,
-        examples={"small": EXAMPLE_SMALL_REQUEST, "full": EXAMPLE_FULL_REQUEST},
+        shape=SubmissionFields, examples={"small": EXAMPLE_SMALL_REQUEST, "full": EXAMPLE_FULL_REQUEST}
     ),
     "text/plain": Body(shape=PlainProfile, examples={"small": EXAMPLE_PROFILE}),
 }
@@ -145,24 +143,15 @@ SUBMIT_JOB = Operation(
     tag="Jobs",
     summary="Submit a job",
     description=FORMS,
-    parameters=[
-        IDEMPOTENCY,
-        *submission_request.query_parameters(),
-        *submission_request.credential_headers(),
-    ],
+    parameters=[IDEMPOTENCY, *submission_request.query_parameters(), *submission_request.credential_headers()],
     bodies=BODIES,
-    responses={
-        200: ResponseSpec(
-            description="The job was accepted, now or by an earlier request with the same idempotency key.",
-            shape=Submitted,
-            example=EXAMPLE_SUBMITTED,
-            headers=[
-                *ACTIVE_JOB_HEADERS,
-                REPLAY,
-            ],
-            links=job_links("$response.body#/id"),
-        )
-    },
+    returns=ResponseSpec(
+        description="The job was accepted, now or by an earlier request with the same idempotency key.",
+        shape=Submitted,
+        example=EXAMPLE_SUBMITTED,
+        headers=[REPLAY],
+        links=job_links("$response.body#/id"),
+    ),
     errors=errors.OF_SUBMISSIONS,
 )
 

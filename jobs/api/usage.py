@@ -10,7 +10,7 @@ from billing.models import Plan, Pool
 from clients import rate_limits
 from clients.rate_limits import Window
 from jobs import api_mode
-from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
+from jobs.api.base import Credits, JobsEndpoint, Seconds
 from jobs.lifecycle import usage
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.times import iso
@@ -103,14 +103,7 @@ GET_USAGE = Operation(
     id="getUsage",
     tag="Account",
     summary="Get usage and limits",
-    responses={
-        200: ResponseSpec(
-            description="Usage and limits of the account.",
-            shape=Usage,
-            example=EXAMPLE_USAGE,
-            headers=ACTIVE_JOB_HEADERS,
-        )
-    },
+    returns=ResponseSpec(description="Usage and limits of the account.", shape=Usage, example=EXAMPLE_USAGE),
 )
 
 

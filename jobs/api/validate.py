@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs.api import submission_request
-from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
+from jobs.api.base import Credits, JobsEndpoint, Seconds
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.jobs import EXAMPLE_CEILING, Ceiling, ceiling_of
 from jobs.api.submission import (
@@ -172,14 +172,9 @@ VALIDATE_JOB = Operation(
     f"{FORMS}",
     parameters=[parameter for parameter in SUBMIT_JOB.parameters if parameter.name != "idempotency-key"],
     bodies=BODIES,
-    responses={
-        200: ResponseSpec(
-            description="What would happen to the submission now.",
-            shape=Validation,
-            example=EXAMPLE_VALIDATION,
-            headers=ACTIVE_JOB_HEADERS,
-        )
-    },
+    returns=ResponseSpec(
+        description="What would happen to the submission now.", shape=Validation, example=EXAMPLE_VALIDATION
+    ),
     errors=[errors.InvalidJson, errors.ProfileTooLarge, errors.UnsupportedMediaType],
 )
 

@@ -58,7 +58,7 @@ def sweep() -> dict[str, int]:
 
 
 def idle_state() -> tuple[bool, int | None]:
-    """Return whether no unfinished job and no sharded stage is left, and the id of the latest run that has ended."""
+    """Return whether no job is unfinished and no sharded stage left, and the id of the run that ended last."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["idle_state"])
         is_idle, latest_run = cursor.fetchone()

@@ -227,7 +227,7 @@ MIN_KNOWN = 2
 
 
 class Option(StrEnum):
-    """What jobs can have in common besides their profile, or not."""
+    """Options that compared jobs can share."""
 
     ACTOR = "actor"
     FIGHT_STYLE = "fight_style"

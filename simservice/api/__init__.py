@@ -1,5 +1,4 @@
 """The parts of the HTTP API that do not know jobs: errors, validation, parsers, pagination, OpenAPI.
-document.
 
 The API is strict: a request with an unknown field or parameter, another type, or a repeated key is refused, and
 every error has the same envelope with a stable code (`errors`). `exception_handler` turns any exception into that

@@ -12,7 +12,7 @@ OPENAPI = Operation(
     id="getOpenApi",
     tag="Public",
     summary="Get the OpenAPI document",
-    responses={200: ResponseSpec(description="This document.", shape=FreeObject, example={"openapi": "3.1.0"})},
+    returns=ResponseSpec(description="This document.", shape=FreeObject, example={"openapi": "3.1.0"}),
 )
 
 
