@@ -6,7 +6,7 @@ differ. The first job with a result is the one that others are compared with.
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -354,8 +354,9 @@ def _options_of(side: Side) -> Mapping[Option, Any]:
     return {option: value for option, value in options.items() if value not in (None, "")}
 
 
-def _row(name: str, values: Sequence[Any]) -> Row:
-    known = [value for value in values if value is not None]
+def _row(name: str, values: Sequence[Any], *, key: Callable[[Any], Any] = lambda value: value) -> Row:
+    """Return a row, which differs if the keys of two known values differ."""
+    known = [key(value) for value in values if value is not None]
     return Row(name=name, values=values, differs=any(value != known[0] for value in known))
 
 
@@ -365,15 +366,10 @@ def _gear(sides: Sequence[Side]) -> list[Row]:
     slots = dict.fromkeys(slot for items in worn if items for slot in items)
     if _known(worn) < MIN_KNOWN:
         return []
-    return [_gear_row(slot, [None if items is None else items.get(slot, {}) for items in worn]) for slot in slots]
-
-
-def _gear_row(slot: str, items: Sequence[Mapping[str, Any] | None]) -> Row:
-    return Row(
-        name=slot,
-        values=items,
-        differs=_row(slot, [None if item is None else identity(item) for item in items]).differs,
-    )
+    return [
+        _row(slot, [None if items is None else items.get(slot, {}) for items in worn], key=identity)
+        for slot in slots
+    ]
 
 
 def identity(item: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ compressed with zlib.
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -116,11 +116,6 @@ def unpacked(content: bytes) -> list[Entry]:
     """Return the profilesets of a stored list, best first; none if it is unreadable."""
     try:
         columns = json.loads(zlib.decompressobj().decompress(content, _UNPACKED_BYTES))
-        return list(_rows(columns))
+        return list(map(Entry, count(1), *(columns[name] for name in ("names", "means", "errors", "stages"))))
     except (zlib.error, ValueError, KeyError, TypeError):
         return []
-
-
-def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[Entry]:
-    """Return the entries of stored columns. Raises KeyError and TypeError."""
-    return map(Entry, count(1), *(columns[name] for name in ("names", "means", "errors", "stages")))
