@@ -7,6 +7,7 @@ from collections.abc import Callable
 from django.db import transaction
 from django.test import Client as HttpClient
 
+from bench import holds
 from bench.callers import BODY
 from bench.moves import make_build, outcome
 from bench.population import Caller
@@ -68,8 +69,8 @@ class Operations:
     def _finishes(self) -> list[float]:
         """Create holds for the claimed jobs, then end the jobs."""
         for job in self._claimed:
-            ledger.purchase(job.account, HELD_CREDITS, reason="bench")
-            ledger.hold(job.account, HELD_CREDITS, job_id=job.pk)
+            ledger.correct(job.account, HELD_CREDITS, reason="bench")
+            holds.hold(job.account, HELD_CREDITS, job_id=job.pk)
             assert lifecycle.start_run(job, build=self._build) is not None
         waiting = iter(self._claimed)
         durations = _timed(lambda: attempt.conclude(next(waiting), outcome(), []), len(self._claimed))

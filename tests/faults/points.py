@@ -27,7 +27,7 @@ from jobs.queueing import announcements, claims, sweep
 from jobs.shards import files, moves
 from jobs.simulator.process import SimulatorProcess
 from jobs.submission import accept
-from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.idempotency import ByIdempotencyKey
 
 # An action at a point, which may return the injected fault, and a function that installs an action.
 Action = Callable[[], object]
@@ -174,7 +174,7 @@ SHARD_POINTS: dict[str, Arm] = {
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
     "before the job is stored": partial(before, accept, "_store"),
-    "response rendered, job not stored": partial(after, KeyedRequest, "record"),
+    "response rendered, job not stored": partial(after, ByIdempotencyKey, "record"),
     "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
     "marked as announced, no message sent": partial(after, lifecycle, "mark_queued"),

@@ -31,7 +31,7 @@ from jobs.errors import (
 from jobs.models import IdempotencyKey, Job, JobProfile
 from jobs.queueing import forecast
 from jobs.submission import accept
-from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.idempotency import ByIdempotencyKey
 from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
 from simservice.redis import client, worker_heartbeats
@@ -80,9 +80,9 @@ def tried(account: Account | None = None, **changed: Any) -> DryRun:
 def submitted(submission: Submission, account: Account) -> JobsError | None:
     """Submit a job; return the error with which it is refused, None if it is accepted."""
     key, _ = make_key(account)
-    keyed = KeyedRequest(key, None, submission, render=str)
+    keyed = ByIdempotencyKey(key, None, submission, render=str)
     try:
-        accept.submit(submission, sender=sender_of(account), deduplication=keyed)
+        accept.submit(submission, sender=sender_of(account), once=keyed)
     except JobsError as error:
         return error
     return None

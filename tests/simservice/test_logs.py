@@ -18,7 +18,6 @@ from django.test import Client as HttpClient
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from billing import ledger
 from clients.authentication import KeyAuthentication
 from clients.models import ApiKey
 from dashboard.access import AccountAccess, account_page
@@ -28,6 +27,7 @@ from jobs.models import Build, Job
 from jobs.queueing import sweep
 from simservice.api.middleware import RequestIdMiddleware
 from simservice.logs import AddIds, HidePaths, JsonLines, add_log_ids, log_ids
+from tests.billing import door
 from tests.factories import make_job, make_member
 from tests.jobs.simulation_workers import CELERY, WEBHOOKS
 from tests.jobs.simulators import claim, wait_until
@@ -180,7 +180,7 @@ def test_a_dashboard_requests_lines_have_the_account(lines: list[dict[str, Any]]
 def test_the_sweeps_lines_have_the_job(lines: list[dict[str, Any]]) -> None:
     job = make_job()
     Job.objects.update(queue_deadline_at=job.created_at)
-    ledger.release(job.pk)
+    door.resolve_hold(job.pk)
     sweep.end_overdue_waits()
     assert (lines[-1]["job_id"], lines[-1]["account_id"]) == (job.pk, job.account_id)
 
