@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 REQUEST = """
     payer AS (SELECT %(account_id)s::bigint AS account_id),
     request AS (
-        SELECT account_id, %(job_id)s::bigint AS job_id, %(amount)s::bigint AS wanted, %(amount)s::bigint AS required
+        SELECT account_id, %(job_id)s::bigint AS job_id, %(amount)s::bigint AS wanted,
+            %(amount)s::bigint AS required
         FROM payer
     )
 """
