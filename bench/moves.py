@@ -147,7 +147,7 @@ def _move_one(build: "Build", *, worker: str) -> float:
     from jobs.execution import attempt
 
     started = time.perf_counter()
-    job = lifecycle.claim(worker)
+    job = lifecycle.claim_job(worker)
     seconds = time.perf_counter() - started
     assert job is not None, "no job waits"
     assert lifecycle.start_run(job, build=build) is not None

@@ -62,7 +62,7 @@ class Operations:
         assert response.status_code == 200, response.content
 
     def _claim(self) -> None:
-        job = lifecycle.claim("bench:1")
+        job = lifecycle.claim_job("bench:1")
         assert job is not None
         self._claimed.append(job)
 
@@ -81,7 +81,7 @@ class Operations:
 def _claim_events() -> None:
     """Claim due webhook events, then roll back the claim."""
     with transaction.atomic():
-        assert webhook_claims.claim(dispatcher.pools()[0], room=ROOM)
+        assert webhook_claims.claim_deliveries(dispatcher.pools()[0], room=ROOM)
         transaction.set_rollback(True)
 
 

@@ -166,7 +166,7 @@ def mark_queued(job: Job) -> MoveResult:
     return MoveResult.DONE
 
 
-def claim(
+def claim_job(
     worker: str,
     *,
     lanes: LaneRange = ALL_LANES,

@@ -126,7 +126,7 @@ def after_storing(action: Action) -> None:
 # In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
     "while the claim runs": during("claim_job"),
-    "claimed": partial(after, claims, "claim"),
+    "claimed": partial(after, claims, "claim_work"),
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
     "before the run is recorded": partial(before, lifecycle, "start_run"),
@@ -143,7 +143,7 @@ POINTS: dict[str, Arm] = {
     "end committed": partial(after, attempt, "conclude"),
 }
 WORKER_POINTS = POINTS | {
-    "before the claim": partial(before, claims, "claim"),
+    "before the claim": partial(before, claims, "claim_work"),
     "credentials fetched": partial(after, credentials, "fetch"),
     "before the heartbeat": partial(before, lifecycle, "renew_lease"),
     "heartbeat committed": partial(after, lifecycle, "renew_lease"),

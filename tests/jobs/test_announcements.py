@@ -106,7 +106,7 @@ def test_the_sweep_publishes_the_number_of_live_slots() -> None:
 @pytest.mark.django_db
 def test_a_job_that_was_claimed_first_needs_no_message() -> None:
     job = make_job()
-    assert lifecycle.claim("w") is not None
+    assert lifecycle.claim_job("w") is not None
     announcements.announce(job)
     assert (messages(), Job.objects.get(pk=job.pk).status) == ({}, Status.STARTING)
 

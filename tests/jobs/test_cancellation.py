@@ -50,7 +50,7 @@ def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
         0,
     )
     assert "Nothing is billed" in str(cancelled.status_reason)
-    assert lifecycle.claim("w") is None
+    assert lifecycle.claim_job("w") is None
 
 
 @pytest.mark.parametrize("status", [Status.STARTING, Status.RUNNING])
@@ -101,7 +101,7 @@ def test_a_hundred_concurrent_cancels_count_once() -> None:
 
 
 def claimed(job: Job) -> None:
-    lifecycle.claim("w")
+    lifecycle.claim_job("w")
 
 
 def completed(job: Job) -> None:

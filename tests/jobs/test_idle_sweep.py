@@ -34,7 +34,7 @@ def test_a_sweep_is_idle_only_without_unfinished_jobs() -> None:
     assert not is_idle()
     lifecycle.mark_queued(job)
     assert not is_idle()
-    claimed = lifecycle.claim("worker")
+    claimed = lifecycle.claim_job("worker")
     assert not is_idle()
     assert claimed is not None
     assert lifecycle.start_run(claimed, build=BuildFactory.create())

@@ -45,17 +45,17 @@ def test_a_claim_a_start_and_an_end_are_one_round_trip_each() -> None:
     make_job(wants_webhook=True)
     build = BuildFactory.create()
     claimed: list[Job] = []
-    assert costs(lambda: claimed.append(lifecycle.claim("w") or Job())) == (1, 1)
+    assert costs(lambda: claimed.append(lifecycle.claim_job("w") or Job())) == (1, 1)
     (job,) = claimed
     assert costs(lambda: lifecycle.start_run(job, build=build)) == (1, 1)
     assert costs(lambda: lifecycle.start_run(job, build=build, stage=2)) == (1, 1)
     assert costs(lambda: attempt.conclude(job, DONE, [])) == (3, 1)
-    assert costs(lambda: lifecycle.claim("w")) == (1, 1)
+    assert costs(lambda: lifecycle.claim_job("w")) == (1, 1)
 
 
 def test_a_claim_returns_all_columns() -> None:
     make_job(metadata={"b": 1, "a": "%s"})
-    job = lifecycle.claim("w")
+    job = lifecycle.claim_job("w")
     assert job is not None
     stored = Job.objects.get(pk=job.pk)
     columns = [field.attname for field in Job._meta.concrete_fields]
@@ -170,9 +170,9 @@ def test_announcements_and_claims_leave_a_complete_history() -> None:
         for job in Job.objects.filter(status=Status.PENDING).order_by("id"):
             announcements.announce(job)
 
-    actions = iter([announce] + [lambda: [None for _ in iter(lambda: lifecycle.claim("w"), None)]] * 3)
+    actions = iter([announce] + [lambda: [None for _ in iter(lambda: lifecycle.claim_job("w"), None)]] * 3)
     at_once(4, lambda: next(actions)())
-    while lifecycle.claim("w"):
+    while lifecycle.claim_job("w"):
         pass
     for job in jobs:
         events = list(JobEvent.objects.filter(job=job).order_by("id").values_list("from_status", "to_status"))

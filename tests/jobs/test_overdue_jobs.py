@@ -58,7 +58,7 @@ def parts(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_the_sweep_ends_the_overdue_jobs_that_claims_skip() -> None:
     overdue, job = make_overdue(), make_job()
-    claimed = lifecycle.claim("w")
+    claimed = lifecycle.claim_job("w")
     assert claimed is not None
     assert claimed.pk == job.pk
     assert sweep.end_overdue_waits() == 1

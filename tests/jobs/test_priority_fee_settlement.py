@@ -72,7 +72,7 @@ def without_build(job: Job) -> None:
 
 
 def lost_too_often(job: Job) -> None:
-    assert lifecycle.claim("worker-1")
+    assert lifecycle.claim_job("worker-1")
     Job.objects.update(attempt=3, lease_expires_at=Now())
     sweep.recover_expired_leases()
 

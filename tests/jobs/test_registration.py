@@ -318,7 +318,7 @@ def test_the_migration_rewrites_old_checks_both_ways(old_checks: Any) -> None:
 )
 def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) -> None:
     make_job(text=text)
-    job = lifecycle.claim("w")
+    job = lifecycle.claim_job("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)
@@ -328,7 +328,7 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
 def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 30
     make_job(text='mage=A\niterations=50\nprofileset."B C"+=iterations=40\n')
-    job = lifecycle.claim("w")
+    job = lifecycle.claim_job("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)

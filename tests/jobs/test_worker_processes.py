@@ -157,7 +157,7 @@ def test_a_recovery_after_the_lease_expired_changes_nothing() -> None:
     stale = make_job_of(worker)
     stale.refresh_from_db()
     assert lifecycle.requeue(Job.objects.get(pk=stale.pk), reason="the lease expired")
-    again = lifecycle.claim("another:1:x:1")
+    again = lifecycle.claim_job("another:1:x:1")
     assert again is not None
     assert not sweep.recover(stale, reason="killed")
     assert (status_of(stale), Job.objects.get(pk=stale.pk).attempt) == ("starting", 2)

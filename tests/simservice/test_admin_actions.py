@@ -153,7 +153,7 @@ def test_skipped_objects_stay_as_they_are(operator: Browser) -> None:
 def test_a_changed_effect_is_shown_again(operator: Browser) -> None:
     job = make_job()
     page = choose(operator, JOBS, "cancel", [job.pk])
-    assert lifecycle.claim("worker-1") is not None
+    assert lifecycle.claim_job("worker-1") is not None
     second = confirm(operator, JOBS, page)
     assert messages_of(second) == [CHANGED]
     assert "A worker has it" in second.content.decode()

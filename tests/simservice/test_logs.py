@@ -34,7 +34,7 @@ from tests.jobs.simulators import claim, wait_until
 from tests.web_server import request, web_server
 from tests.webhooks.helpers import STEADY, end_job, make_client_with_events
 from webhooks import dispatcher
-from webhooks.claims import claim as claim_events
+from webhooks.claims import claim_deliveries
 from webhooks.connection_pool import ConnectionPool
 
 logger = logging.getLogger("tests.logs")
@@ -189,7 +189,7 @@ def test_the_sweeps_lines_have_the_job(lines: list[dict[str, Any]]) -> None:
 def test_a_deliverys_lines_have_the_event_and_the_job(lines: list[dict[str, Any]]) -> None:
     client = make_client_with_events(0)
     job = end_job(client)
-    (attempt,) = claim_events(STEADY, room=1)
+    (attempt,) = claim_deliveries(STEADY, room=1)
     with closing(ConnectionPool()) as connections:
         dispatcher.deliver(replace(attempt, body=cast(bytes, "text")), connections)
     ids = {"event_id": attempt.event, "job_id": job.pk, "account_id": client.account_id}
