@@ -22,7 +22,6 @@ from jobs import counters, credentials, details, storage, usage, webhook_events
 from jobs.enums import (
     ALL_LANES,
     CLAIMED,
-    TERMINAL,
     ErrorCode,
     LaneRange,
     MoveResult,
@@ -33,6 +32,7 @@ from jobs.enums import (
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from jobs.progress import last_percent
 from jobs.simulator.stop_reasons import StopReason
+from jobs.transitions import GROUPS, JobMove, require
 from simservice.rows import RowReader
 from simservice.statements import load, run
 from webhooks import events
@@ -47,28 +47,19 @@ SQL = load(
     storage.SQL,
     usage.SQL,
     events.SQL,
+    GROUPS,
+    JobMove.fragments(),
     max_losses=str(MAX_LOSSES),
     claimed_columns=CLAIMED_JOB.columns,
     artifact_columns=", ".join(str(field.column) for field in ARTIFACT_FIELDS),
     artifact_values=", ".join(f"artifact.{field.column}" for field in ARTIFACT_FIELDS),
 )
 
-ENDS = frozenset(TERMINAL)
-TRANSITIONS: dict[str, frozenset[Status]] = {
-    Status.PENDING: frozenset({Status.QUEUED, Status.STARTING, Status.FAILED, Status.CANCELLED}),
-    Status.QUEUED: frozenset({Status.STARTING, Status.FAILED, Status.CANCELLED}),
-    Status.STARTING: frozenset({Status.RUNNING, Status.QUEUED}) | ENDS,
-    Status.RUNNING: frozenset({Status.QUEUED}) | ENDS,
-}
 RELEASED = {"worker": "", "lease_expires_at": None}
 ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
 STALLED = LEASE_EXPIRED & Q(status__in=CLAIMED)
 CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
-
-
-class IllegalTransition(Exception):
-    """The state machine does not have this move. It is a bug, not a race."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +114,16 @@ INTERNAL = Outcome(
 )
 
 
-def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
+def move(
+    job: Job, made: JobMove, *, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any
+) -> MoveResult:
     """Move `job` from the status and attempt of this instance, if the row still has them and matches `guard`.
 
     If the move is done, the instance has the new status and attempt; `changes` are made in the database only.
-    Raises IllegalTransition if TRANSITIONS does not have the move.
+    Raises IllegalTransition if the move does not lead from the status of this instance.
     """
-    _require_transition(job, to)
+    (to,) = made.targets
+    require(job.status, to, made)
     attempt = changes.get("attempt", job.attempt)
     with transaction.atomic():
         expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
@@ -148,18 +142,9 @@ def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = 
     return MoveResult.DONE
 
 
-def _require_transition(job: Job, to: Status) -> None:
-    """Raise IllegalTransition if TRANSITIONS does not contain the move."""
-    if to not in TRANSITIONS.get(job.status, ()):
-        raise IllegalTransition(f"{job.status} → {to}")
-
-
 def mark_queued(job: Job) -> MoveResult:
-    """Record that a pending job was announced to the workers: `move(job, to=Status.QUEUED)` in one statement.
-
-    Raises IllegalTransition.
-    """
-    _require_transition(job, Status.QUEUED)
+    """Record that a pending job was announced to the workers. One statement. Raises IllegalTransition."""
+    require(job.status, Status.QUEUED, JobMove.ANNOUNCE)
     if not run(SQL["mark_queued"], values={"job_id": job.pk, "attempt": job.attempt}):
         return MoveResult.TAKEN
     job.status = Status.QUEUED
@@ -242,7 +227,7 @@ def start_run(job: Job, *, build: Build, stage: int = 1, try_number: int = 1) ->
     """
     statement = SQL["start_job"] if stage == 1 else SQL["start_stage"]
     if stage == 1:
-        _require_transition(job, Status.RUNNING)
+        require(job.status, Status.RUNNING, JobMove.START)
     parameters = {
         "job_id": job.pk,
         "attempt": job.attempt,
@@ -282,7 +267,7 @@ def requeue(
     with transaction.atomic():
         is_queued = move(
             job,
-            to=Status.QUEUED,
+            JobMove.REQUEUE,
             reason=reason,
             cause=cause,
             guard=guard & ~CANCEL_REQUESTED,
@@ -311,7 +296,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
     Also inserts its details and the rows of `artifacts`. Does not change the instance, so the call can be repeated
     if the database fails. Takes one round trip if it is outside a transaction and has no guard. Raises HoldError.
     """
-    _require_transition(job, outcome.status)
+    require(job.status, outcome.status, JobMove.ABANDON, JobMove.END)
     if outcome.percent is None:
         # Read before the transaction, so that a slow Redis does not prolong it.
         outcome = replace(outcome, percent=last_percent(job))

@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from billing.models import Account
-from jobs import retention
+from jobs import retention, transitions
 from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
@@ -36,6 +36,7 @@ _POLLED = RowReader(
 )
 SQL = load(
     __file__,
+    transitions.GROUPS,
     summarized=_SUMMARIZED.columns,
     plain=_PLAIN.columns,
     build=_BUILD.columns,

@@ -20,6 +20,7 @@ from jobs import lifecycle
 from jobs.enums import Channel, MoveResult, Priority, Status
 from jobs.models import Build, Job
 from jobs.submission.store import COLUMNS, store
+from jobs.transitions import JobMove
 from privacy.models import Export
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
@@ -184,7 +185,7 @@ def start_attempt(job: Job, *, worker: str) -> MoveResult:
     """Assign this waiting job to a worker, as a claim of the best one does."""
     return lifecycle.move(
         job,
-        to=Status.STARTING,
+        JobMove.CLAIM,
         reason=f"claimed by {worker}",
         attempt=job.attempt + 1,
         worker=worker,

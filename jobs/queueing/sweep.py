@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from redis.exceptions import RedisError
 
 from billing.errors import HoldError
-from jobs import credentials, lifecycle
+from jobs import credentials, lifecycle, transitions
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
 from jobs.lifecycle import Outcome
 from jobs.models import LOSS_REASONS, Build, Job, JobEvent, Run
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 SUBMITTED_WITHIN = timedelta(minutes=1)
 STOPPED, KILLED = LOSS_REASONS
 
-SQL = load(__file__)
+SQL = load(__file__, transitions.GROUPS)
 
 
 def sweep() -> dict[str, int]:

@@ -17,6 +17,7 @@ from jobs import labels, lifecycle, progress
 from jobs.enums import Priority, Status
 from jobs.models import Job, JobEvent, Run
 from jobs.queueing import forecast
+from jobs.transitions import JobMove
 from simservice.api.pagination import make_cursor
 from simservice.ids import first_id_of, new_token
 from tests.dashboard.browsing import browser_of, text_of
@@ -329,8 +330,7 @@ def test_a_list_of_all_runs_does_not_say_that_there_are_more(
 
 
 def test_every_transition_has_a_label() -> None:
-    transitions = [(source, to) for source, targets in lifecycle.TRANSITIONS.items() for to in targets]
-    for source, to in [("", Status.PENDING), *transitions]:
+    for source, to in JobMove.pairs():
         assert labels.event(JobEvent(from_status=source, to_status=to, attempt=2))
 
 

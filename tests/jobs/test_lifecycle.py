@@ -1,7 +1,8 @@
 """The state machine: transitions, races, and constraints of the database."""
 
-import itertools
+from collections.abc import Callable
 from copy import copy
+from functools import partial
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -9,33 +10,45 @@ from django.db.models.functions import Now
 
 from jobs import lifecycle
 from jobs.enums import TERMINAL, MoveResult, Status
-from jobs.lifecycle import IllegalTransition, Outcome
-from jobs.models import Job, JobEvent
+from jobs.lifecycle import Outcome
+from jobs.models import Build, Job, JobEvent
+from jobs.transitions import IllegalTransition, JobMove
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
+from tests.jobs.api.job_states import STATES
 
 pytestmark = pytest.mark.django_db
 
 DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
-END_STATUSES = "completed failed timed_out cancelled"
-MOVES = {
-    "pending": "queued starting failed cancelled",
-    "queued": "starting failed cancelled",
-    "starting": f"running queued {END_STATUSES}",
-    "running": f"queued {END_STATUSES}",
-}
+# The functions that move a job to a status
+FUNCTIONS: list[tuple[Callable[[Job], object], Status, tuple[JobMove, ...]]] = [
+    (lifecycle.mark_queued, Status.QUEUED, (JobMove.ANNOUNCE,)),
+    (partial(lifecycle.requeue, reason="lost"), Status.QUEUED, (JobMove.REQUEUE,)),
+    (lambda job: lifecycle.start_run(job, build=Build()), Status.RUNNING, (JobMove.START,)),
+    *(
+        (partial(lifecycle.finish, outcome=Outcome(status=status)), status, (JobMove.ABANDON, JobMove.END))
+        for status in TERMINAL
+    ),
+]
 FORBIDDEN = [
-    (before, after)
-    for before, after in itertools.product(Status, Status)
-    if after not in MOVES.get(before, "").split()
+    (before, function)
+    for function, after, moves in FUNCTIONS
+    for before in Status
+    if not any(before in move.sources and after in move.targets for move in moves)
 ]
 
 
-@pytest.mark.parametrize(("before", "after"), FORBIDDEN)
-def test_no_other_transition_is_possible(before: Status, after: Status) -> None:
+@pytest.mark.parametrize(("before", "function"), FORBIDDEN)
+def test_no_other_transition_is_possible(before: Status, function: Callable[[Job], object]) -> None:
     job = make_job()
     job.status = before
     with pytest.raises(IllegalTransition):
-        lifecycle.move(job, to=after)
+        function(job)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_only_waiting_jobs_are_claimed(status: Status) -> None:
+    job = STATES[status]()
+    assert lifecycle.claim_job("w") == (job if status in JobMove.CLAIM.sources else None)
 
 
 def test_every_transition_is_recorded_with_its_attempt() -> None:
