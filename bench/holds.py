@@ -18,7 +18,7 @@ REQUEST = """
 def hold(account: "Account", amount: int, *, job_id: int) -> None:
     """Hold credits. One round trip."""
     from billing.ledger import SQL
-    from simservice.statements import run
+    from simservice.postgresql.statements import run
 
     statement = f"WITH {REQUEST}, {SQL['available_credits']}, {SQL['holding']} SELECT FROM held"
     values = {"account_id": account.pk, "job_id": job_id, "amount": amount}
@@ -28,7 +28,7 @@ def hold(account: "Account", amount: int, *, job_id: int) -> None:
 def settle(job_id: int, *, spent: int) -> None:
     """Charge some credits of a hold, and return the others. One round trip."""
     from billing.ledger import SQL
-    from simservice.statements import run
+    from simservice.postgresql.statements import run
 
     settling = f"settling AS (SELECT %(job_id)s::bigint AS job_id WHERE {SQL['is_settlement_possible']})"
     statement = f"WITH {settling}, {SQL['settlement']} SELECT FROM settling"

@@ -10,21 +10,22 @@ from django.db import transaction
 from django.utils import timezone
 
 from billing import prices
-from jobs import counters, credentials, variants
-from jobs.builds import registry
+from jobs import api_mode, registry
+from jobs.artifacts import credentials
 from jobs.enums import Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError, StorageLimitReached
+from jobs.lifecycle import counters
 from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
-from jobs.profiles.analysis import Analysis
-from jobs.queueing import announcements, forecast
+from jobs.queue import announcements, forecast
 from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
 from jobs.submission.store import KeyRecord, Rule, StoreResult, check_limits, lock, store
 from jobs.submission.validation import Ceilings, CheckedSubmission, Sender
 from jobs.submission.warnings import warnings_of
-from simservice import tracing
-from simservice.database import DATABASE_UNAVAILABLE
+from simc.profiles.analysis import Analysis
 from simservice.ids import new_token, next_id
+from simservice.postgresql.connections import DATABASE_UNAVAILABLE
+from simservice.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +196,7 @@ def _refusal(result: StoreResult, checked: CheckedSubmission, *, fee_credits: in
 
 def deprecated_fields(submission: Submission) -> list[str]:
     """Return the deprecated fields of the request."""
-    deprecated = variants.current().deprecated_cap_field
+    deprecated = api_mode.current().deprecated_cap_field
     caps = {"maxCredits": submission.max_credits, "maxRuntimeSeconds": submission.max_runtime_seconds}
     return [f"runtime.{deprecated}"] if deprecated and caps[deprecated] is not None else []
 

@@ -4,12 +4,12 @@ from billing import ledger
 from billing.errors import HoldError, InsufficientCredits
 from billing.models import MAX_AMOUNT, Account
 from clients.accounts import default_client
-from jobs import lifecycle
 from jobs.enums import ErrorCode, MoveResult, Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from jobs.submission.store import Rule, store
-from simservice.statements import run
+from simservice.postgresql.statements import run
 from tests.factories import UNLIMITED, new_job
 
 
@@ -34,7 +34,7 @@ def settle(job_id: int, *, spent: int = 0) -> MoveResult:
     # An instance of a job that has ended since it was read
     job.status = Status.PENDING
     end = Outcome(status=Status.CANCELLED, error_code=ErrorCode.USER_CANCELLED, credits_consumed=spent, percent=0)
-    return lifecycle.finish(job, end)
+    return job_moves.finish(job, end)
 
 
 def resolve_hold(job_id: int) -> None:

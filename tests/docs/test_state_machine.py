@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.enums import TERMINAL, ShardStatus, Status
-from jobs.transitions import JobMove, Move, ShardMove
+from jobs.lifecycle.transitions import JobMove, Move, ShardMove
 
 DOCS = Path(__file__).parents[2] / "docs"
 STATE_MACHINE = DOCS / "reference/state-machine.md"

@@ -12,11 +12,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from jobs import lifecycle
 from jobs.enums import MoveResult, Priority, Status
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.transitions import IllegalTransition
 from jobs.models import Job, JobEvent
-from jobs.queueing import announcements, forecast, sweep
-from jobs.transitions import IllegalTransition
+from jobs.queue import announcements, forecast, sweep
 from simservice.celery import app
 from simservice.redis.client import outage, redis
 from tests.factories import make_account, make_client, make_job
@@ -106,7 +106,7 @@ def test_the_sweep_publishes_the_number_of_live_slots() -> None:
 @pytest.mark.django_db
 def test_a_job_that_was_claimed_first_needs_no_message() -> None:
     job = make_job()
-    assert lifecycle.claim_job("w") is not None
+    assert job_moves.claim_job("w") is not None
     announcements.announce(job)
     assert (messages(), Job.objects.get(pk=job.pk).status) == ({}, Status.STARTING)
 
@@ -130,7 +130,7 @@ def test_a_job_is_marked_as_queued_if_nothing_else_moved_it(state: dict[str, Any
     # The instance remains pending, as the announcer read it.
     Job.objects.filter(pk=job.pk).update(**state)
     is_moved = state == STATES[0]
-    assert lifecycle.mark_queued(job) is (MoveResult.DONE if is_moved else MoveResult.TAKEN)
+    assert job_moves.mark_queued(job) is (MoveResult.DONE if is_moved else MoveResult.TAKEN)
     assert job.status == (Status.QUEUED if is_moved else Status.PENDING)
     row = Job.objects.get(pk=job.pk)
     assert row.status == (Status.QUEUED if is_moved else state["status"])
@@ -142,7 +142,7 @@ def test_a_job_is_marked_as_queued_if_nothing_else_moved_it(state: dict[str, Any
 @pytest.mark.django_db
 def test_only_a_pending_job_is_marked_as_queued() -> None:
     with pytest.raises(IllegalTransition):
-        lifecycle.mark_queued(make_job(status=Status.QUEUED))
+        job_moves.mark_queued(make_job(status=Status.QUEUED))
 
 
 @pytest.mark.django_db

@@ -8,11 +8,11 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
-from jobs import lifecycle
 from jobs.enums import TERMINAL, MoveResult, Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.lifecycle.transitions import IllegalTransition, JobMove
 from jobs.models import Build, Job, JobEvent
-from jobs.transitions import IllegalTransition, JobMove
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 from tests.jobs.api.job_states import STATES
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.django_db
 DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
 # The functions that move a job to a status
 FUNCTIONS: list[tuple[Callable[[Job], object], Status, tuple[JobMove, ...]]] = [
-    (lifecycle.mark_queued, Status.QUEUED, (JobMove.ANNOUNCE,)),
-    (partial(lifecycle.requeue, reason="lost"), Status.QUEUED, (JobMove.REQUEUE,)),
-    (lambda job: lifecycle.start_run(job, build=Build()), Status.RUNNING, (JobMove.START,)),
+    (job_moves.mark_queued, Status.QUEUED, (JobMove.ANNOUNCE,)),
+    (partial(job_moves.requeue, reason="lost"), Status.QUEUED, (JobMove.REQUEUE,)),
+    (lambda job: job_moves.start_run(job, build=Build()), Status.RUNNING, (JobMove.START,)),
     *(
-        (partial(lifecycle.finish, outcome=Outcome(status=status)), status, (JobMove.ABANDON, JobMove.END))
+        (partial(job_moves.finish, outcome=Outcome(status=status)), status, (JobMove.ABANDON, JobMove.END))
         for status in TERMINAL
     ),
 ]
@@ -48,15 +48,15 @@ def test_no_other_transition_is_possible(before: Status, function: Callable[[Job
 @pytest.mark.parametrize("status", Status)
 def test_only_waiting_jobs_are_claimed(status: Status) -> None:
     job = STATES[status]()
-    assert lifecycle.claim_job("w") == (job if status in JobMove.CLAIM.sources else None)
+    assert job_moves.claim_job("w") == (job if status in JobMove.CLAIM.sources else None)
 
 
 def test_every_transition_is_recorded_with_its_attempt() -> None:
     job = make_job()
-    lifecycle.mark_queued(job)
+    job_moves.mark_queued(job)
     start_attempt(job, worker="w")
-    lifecycle.start_run(job, build=BuildFactory.create())
-    lifecycle.finish(job, DONE)
+    job_moves.start_run(job, build=BuildFactory.create())
+    job_moves.finish(job, DONE)
     events = JobEvent.objects.filter(job=job).order_by("id")
     assert list(events.values_list("from_status", "to_status", "attempt")) == [
         ("", "pending", 0),
@@ -70,8 +70,8 @@ def test_every_transition_is_recorded_with_its_attempt() -> None:
 def test_a_second_end_changes_nothing() -> None:
     job = make_running_job()
     other = Job.objects.get(pk=job.pk)
-    assert lifecycle.finish(job, DONE)
-    assert not lifecycle.finish(other, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert job_moves.finish(job, DONE)
+    assert not job_moves.finish(other, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     job.refresh_from_db()
     assert (job.status, job.credits_consumed) == ("completed", 64)
     assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == 1
@@ -80,40 +80,40 @@ def test_a_second_end_changes_nothing() -> None:
 def test_a_replaced_attempt_cannot_write() -> None:
     stale = make_running_job()
     fresh = Job.objects.get(pk=stale.pk)
-    assert lifecycle.requeue(fresh, reason="lost")
+    assert job_moves.requeue(fresh, reason="lost")
     assert start_attempt(fresh, worker="worker-2")
-    assert not lifecycle.renew_lease(stale)
-    assert not lifecycle.finish(stale, DONE)
+    assert not job_moves.renew_lease(stale)
+    assert not job_moves.finish(stale, DONE)
     stale.status = Status.STARTING
-    assert lifecycle.start_run(stale, build=BuildFactory.create()) is None
+    assert job_moves.start_run(stale, build=BuildFactory.create()) is None
     assert Job.objects.get(pk=stale.pk).worker == "worker-2"
 
 
 def test_a_failed_move_returns_its_reason() -> None:
     job = make_running_job()
     stale = copy(job)
-    assert lifecycle.requeue(copy(job), reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
-    assert lifecycle.requeue(job, reason="") is MoveResult.DONE
-    assert lifecycle.requeue(stale, reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.TAKEN
-    assert lifecycle.finish(stale, lifecycle.INTERNAL) is MoveResult.TAKEN
+    assert job_moves.requeue(copy(job), reason="", guard=job_moves.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
+    assert job_moves.requeue(job, reason="") is MoveResult.DONE
+    assert job_moves.requeue(stale, reason="", guard=job_moves.LEASE_EXPIRED) is MoveResult.TAKEN
+    assert job_moves.finish(stale, job_moves.INTERNAL) is MoveResult.TAKEN
 
 
 def test_a_requeued_job_keeps_its_place_and_loses_its_start() -> None:
     job = make_running_job()
-    lifecycle.requeue(job, reason="lost")
+    job_moves.requeue(job, reason="lost")
     job.refresh_from_db()
     assert (job.status, job.started_at, job.worker, job.lease_expires_at) == ("queued", None, "", None)
     assert (job.attempt, job.retried) == (1, True)
 
 
 def test_a_waiting_job_has_no_lease() -> None:
-    assert not lifecycle.renew_lease(make_job())
+    assert not job_moves.renew_lease(make_job())
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in TERMINAL])
 def test_the_database_makes_terminal_statuses_final(status: Status) -> None:
     job = make_running_job()
-    lifecycle.finish(job, DONE)
+    job_moves.finish(job, DONE)
     with pytest.raises(IntegrityError, match="has ended"), transaction.atomic():
         Job.objects.filter(pk=job.pk).update(status=status)
 
@@ -151,4 +151,4 @@ def test_a_job_cannot_be_billed_over_its_ceiling() -> None:
     job = make_running_job(ceiling_credits=100, held_credits=200)
     over = Outcome(status=Status.TIMED_OUT, error_code="max_credits_reached", credits_consumed=101)
     with pytest.raises(IntegrityError, match="job_billed_within_ceiling"), transaction.atomic():
-        lifecycle.finish(job, over)
+        job_moves.finish(job, over)
