@@ -12,7 +12,7 @@ from jobs.enums import TERMINAL, MoveResult, Status
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.lifecycle.transitions import IllegalTransition, JobMove
-from jobs.models import Build, Job, JobEvent
+from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 from tests.jobs.api.job_states import STATES
 
@@ -65,6 +65,45 @@ def test_every_transition_is_recorded_with_its_attempt() -> None:
         ("starting", "running", 1),
         ("running", "completed", 1),
     ]
+
+
+def test_an_end_stores_its_outcome() -> None:
+    job = make_running_job()
+    outcome = Outcome(
+        status=Status.TIMED_OUT,
+        error_code="execution_timeout",
+        reason='a "long" % reason' * 60,
+        exit_code="1",
+        sim_duration_ms=2**40,
+        slots_used=256,
+        credits_consumed=64,
+        summary={"mainActor": {"name": "Zoë'\\" * 60}, "x": [1.5, None]},
+        warnings=["Warning: no"],
+        missing_artifacts=[{"kind": "html_report", "stage": 1, "reason": "no"}],
+        percent=12.5,
+    )
+    assert job_moves.finish(job, outcome)
+    changed = {
+        "status": "timed_out",
+        "error_code": "execution_timeout",
+        "status_reason": outcome.reason and outcome.reason[:500],
+        "simulator_exit_code": "1",
+        "sim_duration_ms": 2**40,
+        "slots_used": 256,
+        "credits_consumed": 64,
+        "summary": outcome.summary,
+        "character": ("Zoë'\\" * 60)[:CHARACTER_LENGTH],
+        "warnings": outcome.warnings,
+        "missing_artifacts": outcome.missing_artifacts,
+        "percent": 12.5,
+        "worker": "",
+        "lease_expires_at": None,
+    }
+    (row,) = Job.objects.filter(pk=job.pk).values()
+    assert {name: row[name] for name in changed} == changed
+    kept = row.keys() - changed.keys() - {"completed_at", "updated_at"}
+    assert {name: row[name] for name in kept} == {name: getattr(job, name) for name in kept}
+    assert row["completed_at"] == row["updated_at"] > row["started_at"]
 
 
 def test_a_second_end_changes_nothing() -> None:
