@@ -30,7 +30,7 @@ from jobs.enums import (
     Status,
 )
 from jobs.lifecycle import counters, usage, webhook_events
-from jobs.lifecycle.transitions import GROUPS, JobMove, require
+from jobs.lifecycle.transitions import GROUPS, JobMove, ShardMove, require
 from jobs.live.progress import last_percent
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from sandbox.stop_reasons import StopReason
@@ -51,6 +51,7 @@ SQL = load(
     events.SQL,
     GROUPS,
     JobMove.fragments(),
+    ShardMove.fragments(),
     max_losses=str(MAX_LOSSES),
     claimed_columns=CLAIMED_JOB.columns,
     artifact_columns=", ".join(str(field.column) for field in ARTIFACT_FIELDS),

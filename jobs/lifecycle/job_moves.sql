@@ -21,7 +21,7 @@ job.cancel_requested_at IS NULL AND job.lease_expires_at > statement_timestamp()
 
 -- part: claimable
 -- Shards that may be claimed.
-jobs_shard.status = 'waiting' AND losses < {max_losses}
+jobs_shard.status IN {claim_shard_from} AND losses < {max_losses}
 
 -- name: find_open_stage
 -- Return the open stage in a range of lanes with the best priority and, among equals, the earliest submission. An
@@ -37,11 +37,11 @@ ORDER BY stage.priority, stage.job_id LIMIT 1
 -- name: mark_queued
 -- Move a pending job to queued. Return a row if it was moved.
 WITH moved AS (
-    UPDATE jobs_job SET status = {announce_to}, updated_at = statement_timestamp()
-    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {announce_from} RETURNING id, attempt
+    UPDATE jobs_job SET status = {announce_job_to}, updated_at = statement_timestamp()
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {announce_job_from} RETURNING id, attempt
 )
 INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
-SELECT id, statement_timestamp(), {announce_from}, {announce_to}, attempt, '' FROM moved RETURNING job_id
+SELECT id, statement_timestamp(), {announce_job_from}, {announce_job_to}, attempt, '' FROM moved RETURNING job_id
 
 -- name: claim_job
 -- Claim the best waiting job in a range of lanes, unless a shard comes first, and return its columns.
@@ -54,12 +54,12 @@ WITH open AS (
     {find_open_stage}
 ), best AS (
     SELECT id, status FROM jobs_job
-    WHERE status IN {claim_from} AND queue_deadline_at > statement_timestamp()
+    WHERE status IN {claim_job_from} AND queue_deadline_at > statement_timestamp()
         AND priority BETWEEN %(first_lane)s AND coalesce((SELECT priority FROM open), %(last_lane)s)
         AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
     ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
 ), claimed AS (
-    UPDATE jobs_job SET status = {claim_to}, attempt = attempt + 1, worker = %(worker)s,
+    UPDATE jobs_job SET status = {claim_job_to}, attempt = attempt + 1, worker = %(worker)s,
         lease_expires_at = {lease_end}, updated_at = statement_timestamp()
     WHERE id = (SELECT id FROM best) RETURNING {claimed_columns}
 ), event AS (

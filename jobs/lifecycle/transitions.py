@@ -28,9 +28,10 @@ class Move(Enum):
 
     @classmethod
     def fragments(cls) -> dict[str, str]:
-        """Return the fragments of SQL `x_from` and `x_to` of each move X: lists of statuses in parentheses."""
+        """Return the statuses of each move in SQL, such as `claim_job_from` and `claim_job_to`, for `IN`."""
+        kind = cls.__name__.removesuffix("Move").lower()
         return {
-            f"{move.name.lower()}_{side}": sql_list(statuses)
+            f"{move.name.lower()}_{kind}_{side}": sql_list(statuses)
             for move in cls
             for side, statuses in (("from", move.sources), ("to", move.targets))
             if statuses

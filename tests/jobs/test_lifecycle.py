@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import copy
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -99,7 +100,7 @@ def test_an_end_stores_its_outcome() -> None:
         "worker": "",
         "lease_expires_at": None,
     }
-    (row,) = Job.objects.filter(pk=job.pk).values()
+    row: dict[str, Any] = dict(Job.objects.values().get(pk=job.pk))
     assert {name: row[name] for name in changed} == changed
     kept = row.keys() - changed.keys() - {"completed_at", "updated_at"}
     assert {name: row[name] for name in kept} == {name: getattr(job, name) for name in kept}
