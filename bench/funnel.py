@@ -10,8 +10,7 @@ from pathlib import Path
 
 from bench import trials
 from bench.simulator import EXECUTABLE
-from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
-from jobs.execution.replicates import pooled, widening
+from jobs.execution.multistage import StagePlan, beaten, plan, pooled, replicates, stage_text, widening
 from jobs.profiles.analysis import analyse
 from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules

@@ -3,8 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
-from jobs.execution.replicates import pooled, widening
+from jobs.execution.multistage import Stage, beaten, one_run, plan, pooled, replicates, widening
 from jobs.profiles.analysis import Analysis, analyse
 from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs import shutdown
+from jobs.errors import GivesUp
 from jobs.models import Artifact, Job
 from simservice import storages, tracing
 from simservice.ids import new_token, next_id
@@ -42,7 +43,7 @@ FILE_NAMES = {
 }
 
 
-class NotStored(Exception):
+class NotStored(GivesUp):
     """A file could not be stored because of the service; the attempt must not end without it."""
 
 

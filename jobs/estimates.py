@@ -17,11 +17,10 @@ from django.db import connection
 from billing import prices
 from billing.models import Account
 from jobs.execution.multistage import COARSE_TARGET_ERRORS, StagePlan
-from jobs.execution.stage_statistics import statistics_of
+from jobs.execution.past_jobs import expected_fights, statistics_of
 from jobs.models import CHARACTER_LENGTH, Build
 from jobs.profiles.analysis import Analysis
 from jobs.profiles.numbers import Numbers
-from jobs.shards.durations import expected_fights
 from jobs.simulator.reports import fights_of
 
 READ_JOBS = 40

@@ -5,9 +5,13 @@ import time
 
 from django.conf import settings
 
+from jobs.errors import GivesUp
 
-class WorkerStops(Exception):
-    """The attempt ends because its worker shuts down; the job returns to the queue."""
+
+class WorkerStops(GivesUp):
+    """The worker shuts down."""
+
+    requeue_reason = "the worker was shut down"
 
 
 class Stop:

@@ -24,8 +24,7 @@ from jobs.profiles.includes import BadInclude, FlatProfile, flatten
 from jobs.profiles.policy import Rules
 from jobs.runs import input_text, runner, verdict
 from jobs.runs.directories import private_directory
-from jobs.runs.outputs import Outputs
-from jobs.runs.scrubbing import scrubber_of
+from jobs.runs.outputs import Outputs, scrubber_of
 from jobs.simulator import command
 from jobs.simulator.command import BuildVersion
 from jobs.simulator.process import NotExecutable, SimulatorNotStarted
@@ -307,5 +306,5 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)
-        outcome = verdict.judge(Job(), ended, report=outputs.report, asked=Asked(), messages=outputs)
+        outcome = verdict.outcome_of(Job(), ended, report=outputs.report, asked=Asked(), messages=outputs)
         return None if outcome.status == Status.COMPLETED else outcome.reason

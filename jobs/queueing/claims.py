@@ -45,11 +45,11 @@ def _claim(worker: str, lanes: LaneRange) -> Job | ClaimedShard | None:
         job = lifecycle.claim(worker, lanes=lanes, skipped_stages=skipped, skipped_branches=branches)
         if job is not None:
             return job
-        stage_id = moves.find_open(skipped, lanes=lanes)
+        stage_id = moves.find_open_stage(skipped, lanes=lanes)
         if stage_id is None:
             return None
         if _can_help(stage_id):
-            shard = moves.claim(stage_id, worker=worker, conducts=False, lanes=lanes)
+            shard = moves.claim_shard(stage_id, worker=worker, conducts=False, lanes=lanes)
             if shard is not None:
                 return shard
         # Another slot was faster, or a job that comes first is being claimed.

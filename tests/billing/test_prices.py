@@ -11,7 +11,7 @@ from billing.models import Hold
 from jobs import lifecycle
 from jobs.enums import Status
 from jobs.estimates import Estimate, Range
-from jobs.execution.budget import Budget
+from jobs.execution.time_limits import Budget
 from jobs.lifecycle import Outcome
 from jobs.models import Job
 from tests.factories import make_running_job

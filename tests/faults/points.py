@@ -16,15 +16,14 @@ from django.core.files.storage import default_storage
 
 from billing import ledger
 from jobs import artifacts, credentials, lifecycle
-from jobs.execution import attempt, stages
+from jobs.execution import attempt, shard_files
 from jobs.execution.conductor import Conductor
-from jobs.execution.shard_intake import Intake
-from jobs.execution.shard_outputs import ShardOutputs
-from jobs.execution.watcher import Watcher
+from jobs.execution.shard_results import ShardResults
+from jobs.execution.time_limits import JobLimit
 from jobs.models import Artifact, ShardedStage
 from jobs.progress import Publisher
 from jobs.queueing import announcements, claims, sweep
-from jobs.shards import files, moves
+from jobs.shards import moves
 from jobs.simulator.process import SimulatorProcess
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
@@ -36,18 +35,17 @@ Arm = Callable[[Action], None]
 DELAY_SECONDS = 0.2
 DELAY = f"SELECT pg_sleep({DELAY_SECONDS})"
 ALL: Mapping[str, object] = {}
-# The functions that move shards, and their names in a fault run. `remove` returns nothing.
+# The functions that move shards, and their names in a fault run. `remove_stage` returns nothing.
 MOVES = {
-    "create": "shards are created",
-    "start": "a shard starts",
-    "renew": "a shard is renewed",
-    "end": "a shard ends",
-    "give_back": "a shard is given back",
-    "lose": "a shard is lost",
-    "reject": "a shard is rejected",
-    "fund": "shards are funded",
-    "stop": "shards are stopped",
-    "remove": "shards are removed",
+    "create_stage": "shards are created",
+    "renew_shard": "a shard is renewed",
+    "end_shard": "a shard ends",
+    "return_shard": "a shard is given back",
+    "lose_expired": "a shard is lost",
+    "reject_shard": "a shard is rejected",
+    "fund_stage": "shards are funded",
+    "stop_stage": "shards are stopped",
+    "remove_stage": "shards are removed",
 }
 
 
@@ -74,7 +72,7 @@ def after(owner: Any, name: str, action: Action, *, only: Mapping[str, object] =
 
     def reached(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
-        may_change_nothing = owner in (claims, moves) and name != "remove"
+        may_change_nothing = owner in (claims, moves) and name != "remove_stage"
         if only.items() <= named.items() and (result or not may_change_nothing):
             action()
         return result
@@ -109,18 +107,18 @@ def during(name: str, *, module: ModuleType = lifecycle) -> Arm:
 
 def after_storing(action: Action) -> None:
     """Run an action after the files of a shard are stored. If it injects "file", truncate the report."""
-    store = files.store
+    store = shard_files.store
 
     def reached(
         stage: ShardedStage, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, number: int, try_number: int
     ) -> None:
         store(stage, contents, number=number, try_number=try_number)
         if action() == "file":
-            name = files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number)
+            name = shard_files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number)
             report = Path(default_storage.path(name))
             report.write_bytes(report.read_bytes()[: report.stat().st_size // 2])
 
-    vars(files)["store"] = reached
+    vars(shard_files)["store"] = reached
 
 
 # In the order in which a worker reaches them.
@@ -130,12 +128,12 @@ POINTS: dict[str, Arm] = {
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
     "before the run is recorded": partial(before, lifecycle, "start_run"),
-    "while the start runs": during("start_job"),
+    "while the start runs": during("start_run"),
     "run recorded": partial(after, lifecycle, "start_run"),
-    "while it runs": partial(before, Watcher, "stop_reason"),
+    "while it runs": partial(before, JobLimit, "stop_reason"),
     "credits extended": partial(after, ledger, "extend"),
-    "simulator ended": partial(before, stages, "record_end"),
-    "end recorded": partial(after, stages, "record_end"),
+    "simulator ended": partial(before, lifecycle, "end_run"),
+    "end recorded": partial(after, lifecycle, "end_run"),
     "before artifacts are stored": partial(before, artifacts, "store_all"),
     "artifacts stored": partial(after, artifacts, "store_all"),
     "all artifacts stored": partial(before, attempt, "conclude"),
@@ -155,21 +153,21 @@ AS_HELPER, AS_CONDUCTOR = {"conducts": False}, {"conducts": True}
 SHARD_POINTS: dict[str, Arm] = {
     **{f"before {title}": partial(before, moves, name) for name, title in MOVES.items()},
     **{f"after {title}": partial(after, moves, name) for name, title in MOVES.items()},
-    "before a helper's claim": partial(before, moves, "claim", only=AS_HELPER),
-    "after a helper's claim": partial(after, moves, "claim", only=AS_HELPER),
-    "before a conductor's claim": partial(before, moves, "claim", only=AS_CONDUCTOR),
-    "after a conductor's claim": partial(after, moves, "claim", only=AS_CONDUCTOR),
+    "before a helper's claim": partial(before, moves, "claim_shard", only=AS_HELPER),
+    "after a helper's claim": partial(after, moves, "claim_shard", only=AS_HELPER),
+    "before a conductor's claim": partial(before, moves, "claim_shard", only=AS_CONDUCTOR),
+    "after a conductor's claim": partial(after, moves, "claim_shard", only=AS_CONDUCTOR),
     "while the claim of a shard runs": during("claim_shard", module=moves),
     "while the end of a shard runs": during("end_shard", module=moves),
     "while the return of a shard runs": during("return_shard", module=moves),
-    "before the files of a shard are stored": partial(before, files, "store"),
+    "before the files of a shard are stored": partial(before, shard_files, "store"),
     "after the files of a shard are stored": after_storing,
-    "before the intake fetches": partial(before, Intake, "_take"),
-    "fetched, not checked": partial(before, Intake, "_checked"),
-    "taken in": partial(after, Intake, "_take"),
+    "before the conductor fetches": partial(before, ShardResults, "_collect"),
+    "fetched, not checked": partial(before, ShardResults, "_checked"),
+    "collected": partial(after, ShardResults, "_collect"),
     "all shards ended": partial(before, Conductor, "_conclude"),
-    "before the merge": partial(before, ShardOutputs, "report"),
-    "merged": partial(after, ShardOutputs, "_merged_report"),
+    "before the merge": partial(before, ShardResults, "report"),
+    "merged": partial(after, ShardResults, "_merged_report"),
 }
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
@@ -188,8 +186,8 @@ SWEEPER_POINTS: dict[str, Arm] = {
     "sweeper ended, perhaps not committed": partial(after, lifecycle, "finish"),
     "sweeper's end committed": partial(after, sweep, "recover"),
     "before messages are sent again": partial(before, announcements, "replenish"),
-    "before void shards are removed": partial(before, moves, "remove"),
-    "after void shards are removed": partial(after, moves, "remove"),
+    "before void shards are removed": partial(before, moves, "remove_stage"),
+    "after void shards are removed": partial(after, moves, "remove_stage"),
 }
 BY_ROLE = {"worker": WORKER_POINTS | SHARD_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
 

@@ -36,14 +36,19 @@ def claim(worker: str) -> Job | None:
 
 
 @transaction.atomic
-def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
-    """Record the simulator process of a stage. The first one moves the job to running."""
-    if stage == 1:
-        if not lifecycle.move(job, to=Status.RUNNING, build=build, started_at=Now()):
-            return None
-    elif not Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED).exists():
+def start_run(job: Job, *, build: Build, stage: int = 1) -> int | None:
+    """Record the simulator process of a stage, once. The first one moves the job to running."""
+    if job.status != Status.RUNNING:
+        lifecycle._require_transition(job, Status.RUNNING)
+    current = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED).first()
+    if current is None:
         return None
-    return Run.objects.create(job=job, attempt=job.attempt, stage=stage, build=build, started_at=Now())
+    if current.status == Status.STARTING:
+        lifecycle.move(current, to=Status.RUNNING, build=build, started_at=Now())
+    job.status = Status.RUNNING
+    fields = {"build": build, "started_at": Now()}
+    run, _ = Run.objects.get_or_create(job=job, attempt=job.attempt, stage=stage, defaults=fields)
+    return run.pk
 
 
 @transaction.atomic

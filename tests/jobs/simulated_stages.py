@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
-from jobs.execution.replicates import pooled, widening
-from jobs.execution.stage_progress import ProgressEstimate
-from jobs.execution.stage_statistics import StageStatistics
+from jobs.execution.multistage import Stage, beaten, one_run, plan, pooled, replicates, widening
+from jobs.execution.past_jobs import StageStatistics
+from jobs.execution.progress import ProgressEstimate
 from jobs.profiles.analysis import analyse
 from jobs.profiles.numbers import Bounds
 from jobs.profiles.policy import Rules

@@ -12,14 +12,13 @@ from django.db import OperationalError
 from pytest_django import Settings
 
 from jobs import artifacts, details, lifecycle
-from jobs.execution import attempt, run_ends, stages
+from jobs.execution import attempt
 from jobs.execution.lease import LeaseLost
-from jobs.execution.simulation import BuildBroken
+from jobs.execution.simulator_run import BuildBroken
 from jobs.models import Artifact, Build, Job, JobDetails, Run
 from jobs.progress import progress_of
 from jobs.runs import verdict
 from jobs.shutdown import WorkerStops
-from jobs.simulator.process import Ended
 from simservice.storages.local import LocalStorage
 from tests.factories import make_job
 from tests.jobs.simulator.details_check import check_report
@@ -163,7 +162,7 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
     assert job is not None
     start_run = lifecycle.start_run
 
-    def requeue_once_running(job: Job, **named: Any) -> Run | None:
+    def requeue_once_running(job: Job, **named: Any) -> int | None:
         run = start_run(job, **named)
         lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return run
@@ -178,14 +177,14 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
 
 
 def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> None:
-    record_end = run_ends.record_end
+    end_run = lifecycle.end_run
 
-    def woken_up(run: Run, end: Ended) -> Iterator[int]:
-        lifecycle.requeue(Job.objects.get(pk=run.job_id), reason="taken")
-        return record_end(run, end)
+    def woken_up(fields: Mapping[str, Any]) -> Iterator[int]:
+        lifecycle.requeue(Job.objects.get(), reason="taken")
+        return end_run(fields)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "record_end", woken_up)
+        patch.setattr(lifecycle, "end_run", woken_up)
         job = run()
     lost = Run.objects.get(job=job)
     assert (lost.stopped_for, lost.wall_ms, lost.exit_code) == ("lost", None, None)
@@ -212,10 +211,10 @@ def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
 
 
 def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(job: Job, **named: Any) -> Run | None:
+    def broken(job: Job, **named: Any) -> None:
         raise OperationalError
 
-    monkeypatch.setattr(lifecycle, "start_run", broken)
+    monkeypatch.setattr(attempt, "prepare", broken)
     job = run()
     assert (job.status, job.error_code) == ("starting", None)
 
@@ -271,7 +270,7 @@ def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.Monk
 
 
 def test_an_internal_error_ends_the_job_without_charge(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "judge", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(verdict, "outcome_of", lambda *_, **__: 1 / 0)
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "internal", 0)
 

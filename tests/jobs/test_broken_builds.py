@@ -15,10 +15,10 @@ from pytest_django import Settings
 
 from clients.models import ApiKey
 from jobs.builds import registration, registry
-from jobs.execution import attempt, simulation, stages
-from jobs.execution.machine import Machine
+from jobs.execution import attempt, simulator_run, stages
+from jobs.execution.machine import Machine, RunLost
 from jobs.execution.multistage import Stage
-from jobs.execution.simulation import RunLost
+from jobs.execution.simulator_run import SimulatorRun
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, JobEvent, Run
 from jobs.queueing import claims, sweep
@@ -38,7 +38,7 @@ PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("Simulati
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry a build that does not start without a delay."""
-    monkeypatch.setattr(simulation, "SECOND_START_SECONDS", 0.0)
+    monkeypatch.setattr(simulator_run, "SECOND_START_SECONDS", 0.0)
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
@@ -296,7 +296,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
     build = stand_in(tmp_path, "new")
     executable, moved_path = Path(build.executable), tmp_path / "aside"
     executable.rename(moved_path)
-    start_once = simulation.start_once
+    start_once = SimulatorRun._start_once
 
     def replaced_afterwards(*args: object, **named: object) -> object:
         try:
@@ -305,7 +305,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
             if moved_path.exists():
                 moved_path.rename(executable)
 
-    monkeypatch.setattr(simulation, "start_once", replaced_afterwards)
+    monkeypatch.setattr(SimulatorRun, "_start_once", replaced_afterwards)
     job = run()
     assert (job.status, job.build) == ("completed", build)
 

@@ -23,7 +23,7 @@ from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.progress import log_entries_of
 from jobs.queueing import sweep
 from jobs.runs import runner
-from jobs.runs.scrubbing import MARK, Scrubber, scrubber_of
+from jobs.runs.outputs import MARK, Scrubber, scrubber_of
 from jobs.simulator.command import PROXY_PORT
 from jobs.simulator.process import Proxy
 from simservice import clocks

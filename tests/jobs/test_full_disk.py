@@ -14,8 +14,7 @@ from django.db import DatabaseError
 from jobs.artifacts import NotStored
 from jobs.enums import Priority, Status
 from jobs.execution.lease import LeaseLost
-from jobs.execution.machine import DISK_FULL, Machine
-from jobs.execution.simulation import MachineFault, RunLost
+from jobs.execution.machine import DISK_FULL, Machine, MachineFault, RunLost
 from jobs.models import Build, Job, JobEvent
 from jobs.queueing import announcements
 from jobs.runs import runner

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from bench import trials
 from jobs.enums import MultistageReason
-from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
-from jobs.execution.replicates import names_for
+from jobs.execution.multistage import StagePlan, beaten, names_for, plan, replicates, stage_text
 from jobs.profiles.analysis import analyse
 from jobs.profiles.grammar import tokens
 from jobs.profiles.numbers import Bounds

@@ -10,7 +10,7 @@ from billing.models import Hold
 from jobs import lifecycle
 from jobs.builds import registry
 from jobs.enums import Channel
-from jobs.execution.preparation import prepare
+from jobs.execution.attempt import prepare
 from jobs.models import Build, Job, JobProfile
 from tests.factories import BuildFactory, make_job, make_running_job
 from tests.statements import traffic

@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from jobs.execution.multistage import Stage
-from jobs.execution.stage_progress import ProgressEstimate
-from jobs.execution.stage_statistics import StageStatistics, statistics_of
+from jobs.execution.past_jobs import StageStatistics, statistics_of
+from jobs.execution.progress import ProgressEstimate
 from tests.jobs.simulated_stages import Engine, SimulatedJob
 
 pytestmark = pytest.mark.slow

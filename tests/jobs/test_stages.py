@@ -11,12 +11,12 @@ import pytest
 from django.db import OperationalError
 
 from clients.models import ApiKey
-from jobs import details, lifecycle
-from jobs.execution import stages
-from jobs.execution.watcher import Watcher
+from jobs import artifacts, details, lifecycle
+from jobs.execution import conductor
+from jobs.execution.time_limits import JobLimit
+from jobs.lifecycle import Try
 from jobs.models import Artifact, Build, Job, Run
 from jobs.progress import progress_of
-from jobs.runs.outputs import Outputs
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_with_action
@@ -158,7 +158,7 @@ def test_the_best_survives_seeds_that_shift_results(tmp_path: Path) -> None:
 
 
 def test_without_replicates_the_same_seed_loses_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "widening", lambda *_: 1.0)
+    monkeypatch.setattr(conductor, "widening", lambda *_: 1.0)
     assert "set 8" not in last_stage_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
 
 
@@ -215,17 +215,17 @@ def test_no_stage_starts_after_the_cap_or_a_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, code: str
 ) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    store = Outputs.store
+    store_all = artifacts.store_all
 
-    def slow_storage(outputs: Outputs, **named: Any) -> list[Artifact]:
-        stored = store(outputs, **named)
+    def slow_storage(job: Job, *args: Any, **named: Any) -> list[Artifact]:
+        stored = store_all(job, *args, **named)
         if when == "cancelled":
-            lifecycle.request_cancel(outputs.job)
+            lifecycle.request_cancel(job)
         else:
-            monkeypatch.setattr(Watcher, "ran_seconds", 2.0)
+            monkeypatch.setattr(JobLimit, "ran_seconds", 2.0)
         return stored
 
-    monkeypatch.setattr(Outputs, "store", slow_storage)
+    monkeypatch.setattr(artifacts, "store_all", slow_storage)
     job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.error_code, job.credits_consumed) == (code, 32)
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
@@ -253,10 +253,10 @@ def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     start_run = lifecycle.start_run
 
-    def requeue_before_the_second(job: Job, *, build: Build, stage: int) -> Run | None:
+    def requeue_before_the_second(job: Job, *, build: Build, stage: int, shard: Try) -> int | None:
         if stage == 2:
             lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
-        return start_run(job, build=build, stage=stage)
+        return start_run(job, build=build, stage=stage, shard=shard)
 
     monkeypatch.setattr(lifecycle, "start_run", requeue_before_the_second)
     job = run_staged()

@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.execution.multistage import Stage
-from jobs.execution.stage_progress import ProgressEstimate
+from jobs.execution.progress import ProgressEstimate
 
 SINGLE = [Stage(number=1, count=1)]
 

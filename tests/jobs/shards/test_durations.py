@@ -8,11 +8,11 @@ from billing.models import Account
 from clients.accounts import default_client
 from jobs import lifecycle
 from jobs.enums import Status
+from jobs.execution import past_jobs
+from jobs.execution.past_jobs import PastJob, expected_fights, expected_set_seconds, measured, past_job
 from jobs.lifecycle import Outcome
 from jobs.models import Build, Job, Run
 from jobs.profiles.numbers import Numbers
-from jobs.shards import durations
-from jobs.shards.durations import PastJob, expected_fights, expected_set_seconds, measured, past_job
 from jobs.simulator.reports import Player, Profileset, Report, Statistics
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
@@ -171,4 +171,4 @@ def test_past_jobs_are_read_by_an_index() -> None:
     assert "job_by_status" in plan.indexes
     assert not plan.scanned & {"jobs_job"}
     # Up to three pages for a job: its row, its summary and its runs.
-    assert plan.pages <= 3 * durations.READ_JOBS + 40
+    assert plan.pages <= 3 * past_jobs.READ_JOBS + 40

@@ -11,11 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.profiles.analysis import Analysis, analyse
-from jobs.profiles.grammar import tokens
-from jobs.profiles.numbers import Bounds, Numbers
-from jobs.profiles.policy import Rules
-from jobs.shards.texts import (
+from jobs.execution.shard_plan import (
     ONE_ITERATION,
     CutProfile,
     cut,
@@ -23,6 +19,10 @@ from jobs.shards.texts import (
     shard_input,
     shard_text,
 )
+from jobs.profiles.analysis import Analysis, analyse
+from jobs.profiles.grammar import tokens
+from jobs.profiles.numbers import Bounds, Numbers
+from jobs.profiles.policy import Rules
 from tests.minisim.conftest import EXECUTABLE
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)

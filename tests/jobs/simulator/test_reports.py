@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.execution.replicates import pooled, widening
+from jobs.execution.multistage import pooled, widening
 from jobs.simulator.report_reader import read_report
 from jobs.simulator.report_summary import summarise
 from jobs.simulator.reports import BrokenReport, Report

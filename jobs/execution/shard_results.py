@@ -1,7 +1,9 @@
-"""The conductor's intake: the files of ended shards, fetched and checked as soon as they are stored."""
+"""The results of a stage's shards: fetched from the storage and checked as soon as each shard ends, then merged."""
 
 import gzip
+import io
 import logging
+import tempfile
 import threading
 import time
 import zlib
@@ -16,15 +18,18 @@ from django.conf import settings
 
 from jobs.artifacts import NotStored
 from jobs.enums import ShardStatus
+from jobs.execution import shard_files, shard_plan
+from jobs.execution.shard_files import ShardResult
+from jobs.execution.shard_plan import ProfilesetText
 from jobs.models import Artifact, Shard, ShardedStage
 from jobs.profiles.numbers import Numbers
 from jobs.runs.directories import scratch_folder
 from jobs.runs.outputs import LOGS
-from jobs.shards import files, moves, texts
-from jobs.shards.results import ShardResult
-from jobs.shards.texts import ProfilesetText
-from jobs.simulator import report_reader
-from jobs.simulator.reports import BrokenReport, Report, wrong_iterations
+from jobs.runs.runner import LOG_BYTES
+from jobs.shards import moves
+from jobs.simulator import log_merge, report_merge, report_reader
+from jobs.simulator.report_merge import BrokenShardReport
+from jobs.simulator.reports import BrokenReport, Report, merged_report, wrong_iterations
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +45,15 @@ class Rejected(Exception):
 
 
 @dataclass(frozen=True)
-class TakenShard:
+class CollectedShard:
     """A shard that has ended, with its report, if it has one."""
 
     shard: Shard
     report: Report | None
 
 
-class Intake:
-    """Takes in ended shards: fetches their files into a folder, and checks their logs and reports.
+class ShardResults:
+    """Collects ended shards: fetches their files into a folder, and checks their logs and reports.
 
     `groups` contains the profilesets of each shard but the first.
     """
@@ -57,31 +62,27 @@ class Intake:
         self, numbers: Numbers, stage: ShardedStage, *, groups: Sequence[Sequence[ProfilesetText]]
     ) -> None:
         self.stage, self.precision, self.groups = stage, numbers, groups
+        self.count = 1 + len(groups)
         self.resources = ExitStack()
         self.folder = self.resources.enter_context(scratch_folder())
-        self.taken: dict[int, TakenShard] = {}
+        self.collected: dict[int, CollectedShard] = {}
         # How many tries each shard had, set when the stage ends.
         self.tries: dict[int, int] = {}
         self.lock = threading.Lock()
         self.failing_since: float | None = None
 
-    @property
-    def numbers(self) -> list[int]:
-        """Return the numbers of the shards that are taken in."""
-        return list(self.taken)
-
     def is_complete(self) -> bool:
-        """Return whether every ended shard is taken in. Raises NotStored or a database error."""
+        """Return whether every ended shard is collected. Raises NotStored or a database error."""
         if self.failing_since is not None and time.monotonic() - self.failing_since > MAX_OUTAGE_SECONDS:
             raise NotStored("the reports of shards cannot be read from the storage")
         return not self._new_shards()
 
-    def take_in(self) -> None:
-        """Take in the shards that have ended since the last call. Raises a database error."""
+    def collect(self) -> None:
+        """Collect the shards that have ended since the last call. Raises a database error."""
         with self.lock:
             for shard in self._new_shards():
                 try:
-                    self._take(shard)
+                    self._collect(shard)
                 except Rejected as error:
                     self._reject(shard, str(error))
                 except OSError as error:
@@ -91,25 +92,25 @@ class Intake:
             self.failing_since = None
 
     def _new_shards(self) -> list[Shard]:
-        """Return the ended shards that are not taken in yet. One query."""
+        """Return the ended shards that are not collected yet. One query."""
         ended = Shard.objects.filter(stage=self.stage, result__isnull=False).order_by("number")
-        return list(ended.exclude(number__in=self.numbers).defer("text"))
+        return list(ended.exclude(number__in=list(self.collected)).defer("text"))
 
-    def _take(self, shard: Shard) -> None:
+    def _collect(self, shard: Shard) -> None:
         """Fetch the files of a shard and check its report. Raises Rejected, or OSError if the storage fails."""
         result = ShardResult.of_json(cast(dict[str, Any], shard.result))
-        for kind in files.KINDS if result.has_report else files.KINDS[1:]:
+        for kind in shard_files.KINDS if result.has_report else shard_files.KINDS[1:]:
             self._fetch(shard, kind)
         for kind in LOGS:
             self._require_readable(shard, kind)
         report = self._read(shard) if result.has_report else None
-        self.taken[shard.number] = TakenShard(shard, report and self._checked(shard, report))
+        self.collected[shard.number] = CollectedShard(shard, report and self._checked(shard, report))
 
     def _fetch(self, shard: Shard, kind: Artifact.Kind) -> None:
         """Fetch a file. Raises Rejected if a done shard lacks it, or OSError if the storage fails."""
         try:
             with self._path(shard.number, kind).open("wb") as target:
-                files.fetch(self.stage, kind, target, number=shard.number, try_number=shard.try_number)
+                shard_files.fetch(self.stage, kind, target, number=shard.number, try_number=shard.try_number)
         except FileNotFoundError as error:
             if shard.status == ShardStatus.DONE:
                 raise Rejected(f"a file is missing: {error}") from error
@@ -174,10 +175,10 @@ class Intake:
     def _reject(self, shard: Shard, reason: str) -> None:
         """Return a shard to the queue. Its next try runs the full baseline, in case the short one was the cause."""
         logger.warning("shard %s of job %s runs again: %s", shard.number, self.stage.job_id, reason)
-        text = texts.shard_text(self.groups[shard.number - 1], numbers=None) if shard.number else None
+        text = shard_plan.shard_text(self.groups[shard.number - 1], numbers=None) if shard.number else None
         # Remove the files first: if the move fails, a later call finds none and rejects the try again.
-        files.remove(self.stage, number=shard.number, try_number=shard.try_number)
-        moves.reject(shard, text=text)
+        shard_files.remove(self.stage, number=shard.number, try_number=shard.try_number)
+        moves.reject_shard(shard, text=text)
 
     def _path(self, number: int, kind: Artifact.Kind) -> Path:
         return self.folder / f"{number}-{kind}.gz"
@@ -186,14 +187,70 @@ class Intake:
         """Open a fetched file of a shard."""
         return cast(BinaryIO, gzip.open(self._path(number, kind)))
 
-    def opened(self, kind: Artifact.Kind) -> Iterator[tuple[int, Callable[[], BinaryIO]]]:
+    def _opened(self, kind: Artifact.Kind) -> Iterator[tuple[int, Callable[[], BinaryIO]]]:
         """Yield the numbers of the shards that have such a file, in order, each with a function that opens it."""
-        for number, taken in sorted(self.taken.items()):
-            if kind != Artifact.Kind.JSON_REPORT or taken.report is not None:
+        for number, collected in sorted(self.collected.items()):
+            if kind != Artifact.Kind.JSON_REPORT or collected.report is not None:
                 yield number, partial(self.open, number, kind)
+
+    def report(self) -> Report | BrokenReport:
+        """Return the report of all shards, or why there is none."""
+        reports = {number: collected.report for number, collected in sorted(self.collected.items())}
+        first = reports.pop(0, None)
+        if first is None:
+            return BrokenReport("the shard with the baseline has no report")
+        return merged_report(first, [report for report in reports.values() if report])
+
+    def artifacts(self, ran: str) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield the stage's artifacts, without the report if it cannot be merged. `ran` is the input."""
+        note = f"# The service split this stage into {self.count:,} shards with the same profilesets.\n"
+        yield Artifact.Kind.INPUT, io.BytesIO((ran + note).encode())
+        report = self._merged_report()
+        if report is not None:
+            yield Artifact.Kind.JSON_REPORT, report
+        yield from self.logs()
+
+    def logs(self) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield one log of each stream, with a heading for each shard."""
+        for kind in LOGS:
+            yield kind, self._merged_log(kind)
+
+    def _merged_log(self, kind: Artifact.Kind) -> BinaryIO:
+        parts = [(f"shard {number + 1} of {self.count}", opener) for number, opener in self._opened(kind)]
+        merged = _written(lambda target: log_merge.merge_logs(parts, target, max_bytes=LOG_BYTES))
+        return merged or io.BytesIO()
+
+    def _merged_report(self) -> BinaryIO | None:
+        readers = dict(self._opened(Artifact.Kind.JSON_REPORT))
+        if 0 not in readers:
+            return None
+
+        def merge(target: BinaryIO) -> None:
+            with readers.pop(0)() as base:
+                report_merge.merge(base, list(readers.values()), target, max_bytes=settings.SIM_OUTPUT_BYTES)
+
+        return _written(merge)
 
     def close(self) -> None:
         """Remove the fetched files, and the files of all tries from the storage."""
         self.resources.close()
-        taken = {number: taken.shard.try_number for number, taken in self.taken.items()}
-        files.remove_all(self.stage, taken | self.tries)
+        collected = {number: entry.shard.try_number for number, entry in self.collected.items()}
+        shard_files.remove_all(self.stage, collected | self.tries)
+
+
+def _written(write: Callable[[BinaryIO], None]) -> BinaryIO | None:
+    """Return a temporary file with what `write` writes, or None if the shards' reports cannot be merged.
+
+    Raises NotStored if the disk fails.
+    """
+    try:
+        with ExitStack() as resources:
+            content = cast(BinaryIO, resources.enter_context(tempfile.TemporaryFile()))
+            write(content)
+            content.seek(0)
+            resources.pop_all()
+            return content
+    except (BrokenReport, BrokenShardReport):
+        return None
+    except OSError as error:
+        raise NotStored(f"the outputs of the shards cannot be merged: {error}") from error
