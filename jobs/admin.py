@@ -19,6 +19,7 @@ from jobs.enums import ACTIVE, WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded
 from jobs.models import Build, Job
 from jobs.queueing import announcements
+from jobs.runs import runner
 from simservice.admin import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
 from simservice.admin_actions import Effect, counted, preview
 from simservice.ids import first_id_of
@@ -310,7 +311,7 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
         for build in builds:
             try:
                 registration.require_as_registered(build)
-            except (registration.UnusableBuild, registration.NotChecked) as error:
+            except (runner.UnusableBuild, runner.NotChecked) as error:
                 self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
             else:
                 working.append(build)

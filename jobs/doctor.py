@@ -58,10 +58,10 @@ def _check_build(build: Build) -> Iterator[Finding]:
     try:
         registration.require_as_registered(build)
         html_failure = html_reports.check(build)
-    except registration.NotChecked as error:
+    except runner.NotChecked as error:
         message = f"The build {build} could not be checked: {' '.join(str(error).split())}"
         yield failure(message, "Run this command again.")
-    except registration.UnusableBuild as error:
+    except runner.UnusableBuild as error:
         yield failure(
             f"The build {build} does not run here: {' '.join(str(error).split())}",
             f"Install {Path(build.executable)} on this machine, or withdraw the build in the admin.",

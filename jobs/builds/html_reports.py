@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from jobs.builds import registry
-from jobs.builds.registration import NotChecked
 from jobs.models import Build
 from jobs.profiles.bundle import Bundle, UnusableFile
 from jobs.profiles.includes import BadInclude, flatten
 from jobs.runs import runner
 from jobs.runs.directories import private_directory
+from jobs.runs.runner import NotChecked
 from jobs.runs.verdict import end_of
 from jobs.simulator import command, locales
 from jobs.simulator.private_directory import PrivateDirectory

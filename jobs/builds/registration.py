@@ -26,15 +26,12 @@ from jobs.runs import input_text, runner, verdict
 from jobs.runs.directories import private_directory
 from jobs.runs.outputs import Outputs, scrubber_of
 from jobs.simulator import command
-from jobs.simulator.command import BuildVersion
 from jobs.simulator.process import NotExecutable, SimulatorNotStarted
-from jobs.simulator.sandbox import NotRunnable, require_runnable
 from jobs.simulator.shortfall import Asked
 from simservice.clocks import database_time
 
 logger = logging.getLogger(__name__)
 
-PROBE_SECONDS = 30
 # Folders that a build never gets as a whole, in addition to homes
 SECRET_FOLDERS = ("/root", "/home", "/etc", "/tmp", "/var/tmp", "/proc", "/sys", "/dev", "/run", "/var/lib")  # noqa: S108
 PROFILE_SECONDS = 120
@@ -44,14 +41,6 @@ REASON_CHARACTERS = 500
 
 # Called with the number of checked files and the number of all files, every few seconds and at the end.
 OnProgress = Callable[[int, int], None]
-
-
-class UnusableBuild(Exception):
-    """An executable cannot be used as a build; the message says why."""
-
-
-class NotChecked(Exception):
-    """A build was not checked, because its sandbox failed; the message says why. Another check can work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +85,7 @@ def register(
     run in the sandbox, does not print its version, or has too many bundled files, and NotChecked.
     """
     build = Build(executable=str(executable.resolve()), readable_paths=readable_paths(executable, readable))
-    version = version_of(build)
+    version = runner.version_of(build)
     fields: dict[str, Any] = {
         "simc_version": version.simc_version,
         "wow_version": version.wow_version or "",
@@ -125,9 +114,11 @@ def register(
 
 def require_as_registered(build: Build) -> None:
     """Raise UnusableBuild unless a build runs here and prints the version that was registered, or NotChecked."""
-    version = version_of(build).simc_version
+    version = runner.version_of(build).simc_version
     if version != build.simc_version:
-        raise UnusableBuild(f"It was registered as {build.simc_version} and is now {version}; register it again.")
+        raise runner.UnusableBuild(
+            f"It was registered as {build.simc_version} and is now {version}; register it again."
+        )
 
 
 def withdraw_unusable() -> dict[Build, str]:
@@ -144,11 +135,11 @@ def withdraw_unusable() -> dict[Build, str]:
         try:
             if reason := _reason_not_to_use(build):
                 unusable[build] = reason
-        except NotChecked as error:
+        except runner.NotChecked as error:
             logger.warning("the build %s was not checked: %s", build, error)
             unchecked.append(build)
     if available and len(unusable) + len(unchecked) == len(installed):
-        raise UnusableBuild("No build could be run on this machine, so none was withdrawn.")
+        raise runner.UnusableBuild("No build could be run on this machine, so none was withdrawn.")
     return {build: reason for build, reason in unusable.items() if registry.mark_broken(build, reason)}
 
 
@@ -157,21 +148,11 @@ def _reason_not_to_use(build: Build) -> str | None:
     for _ in range(2):
         try:
             require_as_registered(build)
-        except UnusableBuild as error:
+        except runner.UnusableBuild as error:
             reason = str(error)
         else:
             return None
     return reason
-
-
-def version_of(build: Build) -> BuildVersion:
-    """Return the version that a build prints. Raises UnusableBuild or NotChecked."""
-    printed = _probe(build)
-    version = command.parse_version_line(printed)
-    if version is None:
-        last = f" Its last line was: {printed.splitlines()[-1]}" if printed else ""
-        raise UnusableBuild(f"{build.executable} ran, but did not print its version.{last}")
-    return version
 
 
 def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
@@ -185,37 +166,12 @@ def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
     paths = {executable.resolve(), *(path.absolute() for path in given), *(path.resolve() for path in given)}
     for path in paths:
         if data.is_relative_to(path) or path.is_relative_to(data):
-            raise UnusableBuild(f"{path} contains files of jobs, in DATA_DIR. Choose a folder without them.")
+            raise runner.UnusableBuild(f"{path} contains files of jobs, in DATA_DIR. Choose a folder without them.")
         if path.parent == Path("/home") or any(folder.is_relative_to(path) for folder in secret):
-            raise UnusableBuild(f"{path} can contain secrets of this machine. Choose a folder with the build only.")
-    return sorted(map(str, paths))
-
-
-def _probe(build: Build) -> str:
-    """Run a build in the sandbox to print its version; return its output. Raises UnusableBuild or NotChecked."""
-    printed: list[str] = []
-    try:
-        require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
-        with private_directory() as directory:
-            process = runner.simulator(
-                build,
-                command.probe_arguments(),
-                directory=directory,
-                threads=1,
-                seconds=PROBE_SECONDS,
-                on_line=lambda _, text: printed.append(text),
+            raise runner.UnusableBuild(
+                f"{path} can contain secrets of this machine. Choose a folder with the build only."
             )
-            with process:
-                ended = process.wait(PROBE_SECONDS)
-    except (NotRunnable, NotExecutable) as error:
-        raise UnusableBuild(str(error)) from error
-    except SimulatorNotStarted as error:
-        raise NotChecked(str(error)) from error
-    if ended is not None and ended.is_lost:
-        raise NotChecked(f"The launcher of {build.executable} died.")
-    if ended is None:
-        raise UnusableBuild(f"{build.executable} did not answer within {PROBE_SECONDS} s.")
-    return "\n".join(printed)
+    return sorted(map(str, paths))
 
 
 def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = _ignore_progress) -> dict[str, Any]:
@@ -226,7 +182,7 @@ def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = _ign
     try:
         paths, unusable = bundle.scan(folder)
     except bundle.TooManyFiles as error:
-        raise UnusableBuild(str(error)) from error
+        raise runner.UnusableBuild(str(error)) from error
     whole = Bundle(folder, paths)
     tasks = [partial(_check_file, build, whole, path) for path in paths]
     checked = sorted(_in_parallel(tasks, on_progress), key=attrgetter("path"))
@@ -300,9 +256,9 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
         except NotExecutable as error:
             return f"The build cannot be run: {error}"[:REASON_CHARACTERS]
         except SimulatorNotStarted as error:
-            raise NotChecked(str(error)) from error
+            raise runner.NotChecked(str(error)) from error
         if ended is not None and ended.is_lost:
-            raise NotChecked(f"The launcher of {build.executable} died.")
+            raise runner.NotChecked(f"The launcher of {build.executable} died.")
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)

@@ -28,7 +28,7 @@ from jobs.execution.progress import JobProgress
 from jobs.execution.shard_files import ShardResult
 from jobs.execution.shard_plan import ShardPlan
 from jobs.execution.shard_results import ShardResults
-from jobs.execution.simulator_run import BuildBroken, Callbacks, ShardRun, SimulatorRun
+from jobs.execution.simulator_run import Callbacks, ShardRun, SimulatorRun
 from jobs.execution.time_limits import Allowance, JobLimit
 from jobs.lifecycle import MAX_LOSSES, Outcome
 from jobs.models import Artifact, Build, Job, Shard, ShardedStage
@@ -198,18 +198,6 @@ class Conductor:
         self.ids: Iterator[int] = iter(())
         self.missing: list[dict[str, Any]] = []
 
-    def _sha256(self) -> str:
-        """Return the SHA-256 of the executable. Raises LeaseLost, or BuildBroken if reading fails twice."""
-        try:
-            return executables.sha256_of(self.build)
-        except OSError as error:
-            logger.warning("the executable of a build cannot be read; trying again: %s", error)
-        self.lease.pause(simulator_run.SECOND_START_SECONDS)
-        try:
-            return executables.sha256_of(self.build)
-        except OSError as error:
-            raise BuildBroken(str(error)) from error
-
     def _funded_ms(self) -> int:
         """Return how much simulator time the hold pays for in this stage."""
         return max(0, self.budget.seconds * 1000 - self.before_ms)
@@ -229,7 +217,8 @@ class Conductor:
 
         Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, NotStored or a database error.
         """
-        self.stage.executable_sha256 = self._sha256()
+        sha256_of = partial(executables.sha256_of, self.build)
+        self.stage.executable_sha256 = simulator_run.tried_twice(sha256_of, OSError, lease=self.lease)
         shards = self._shards()
         self.lease.retry(lambda: self._hold_for(len(shards)))
         if not self.lease.retry(lambda: moves.create_stage(self.stage, shards, self.job)):

@@ -8,10 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from jobs import lifecycle, shutdown
-from jobs.builds import registration
 from jobs.credentials import GameCredentials
 from jobs.enums import ErrorCode, ShardStatus, Status
 from jobs.errors import GivesUp
@@ -46,6 +45,7 @@ from jobs.simulator.shortfall import Asked
 from jobs.simulator.stop_reasons import StopReason
 from simservice import tracing
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 # A file that an operator replaces is missing or busy for a moment.
@@ -122,7 +122,7 @@ class SimulatorRun:
         runner.prepare(directory, text, credentials=credentials)
         with (
             tracing.span("run", stage=self.stage, shard=self.shard.number, build=str(self.build.pk)),
-            closing(self._start(directory, arguments)) as process,
+            closing(self._started(directory, arguments)) as process,
         ):
             self.limit.started = time.monotonic()
             if require_build is not None:
@@ -141,22 +141,11 @@ class SimulatorRun:
             raise RunLost(f"the launcher of stage {self.stage}, shard {self.shard.number} died")
         return ended
 
+    def _started(self, directory: PrivateDirectory, arguments: Sequence[str]) -> SimulatorProcess:
+        """Return the process. Raises LeaseLost, RunLost, MachineFault if the sandbox fails, or BuildBroken."""
+        return tried_twice(partial(self._start, directory, arguments), NotRunnable, NotExecutable, lease=self.lease)
+
     def _start(self, directory: PrivateDirectory, arguments: Sequence[str]) -> SimulatorProcess:
-        """Start the process; if the build's file fails, try once more. Raises LeaseLost, RunLost or BuildBroken.
-
-        Raises MachineFault if the sandbox fails.
-        """
-        try:
-            return self._start_once(directory, arguments)
-        except (NotRunnable, NotExecutable) as error:
-            logger.warning("a build did not start; trying again: %s", error)
-        self.lease.pause(SECOND_START_SECONDS)
-        try:
-            return self._start_once(directory, arguments)
-        except (NotRunnable, NotExecutable) as error:
-            raise BuildBroken(str(error)) from error
-
-    def _start_once(self, directory: PrivateDirectory, arguments: Sequence[str]) -> SimulatorProcess:
         """Start the process. Raises RunLost, MachineFault, NotRunnable or NotExecutable."""
         require_runnable(Path(self.build.executable), readable=[Path(path) for path in self.build.readable_paths])
         process = runner.simulator(
@@ -316,6 +305,22 @@ class ShardRun(SimulatorRun):
             raise LeaseLost
 
 
+def tried_twice(action: Callable[[], T], *errors: type[Exception], lease: Lease) -> T:
+    """Return what an action on the build's file returns; if it fails with one of the errors, try once more.
+
+    Raises LeaseLost, or BuildBroken if it fails twice.
+    """
+    try:
+        return action()
+    except errors as error:
+        logger.warning("a build cannot be used; trying again: %s", error)
+    lease.pause(SECOND_START_SECONDS)
+    try:
+        return action()
+    except errors as error:
+        raise BuildBroken(str(error)) from error
+
+
 def arguments_of(job: Job, *, has_html: bool = False) -> list[str]:
     """Return the simulator's arguments for a job."""
     return command.arguments(
@@ -329,8 +334,8 @@ def arguments_of(job: Job, *, has_html: bool = False) -> list[str]:
 def _require_working(build: Build) -> None:
     """Raise BuildBroken unless the build prints its version, which does not depend on the job, or RunLost."""
     try:
-        registration.version_of(build)
-    except registration.UnusableBuild as error:
+        runner.version_of(build)
+    except runner.UnusableBuild as error:
         raise BuildBroken(str(error)) from error
-    except registration.NotChecked as error:
+    except runner.NotChecked as error:
         raise RunLost(str(error)) from error

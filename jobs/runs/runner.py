@@ -13,10 +13,12 @@ from jobs.models import Build, Job
 from jobs.runs.directories import private_directory
 from jobs.runs.game_api_proxy import GameApiProxy
 from jobs.simulator import command
+from jobs.simulator.command import BuildVersion
 from jobs.simulator.layers import Mode, SandboxUnavailable
 from jobs.simulator.private_directory import PrivateDirectory
 from jobs.simulator.process import (
     Limits,
+    NotExecutable,
     OnLine,
     OnLineEnd,
     Proxy,
@@ -24,7 +26,7 @@ from jobs.simulator.process import (
     SimulatorProcess,
     ignore_line_end,
 )
-from jobs.simulator.sandbox import Sandbox
+from jobs.simulator.sandbox import NotRunnable, Sandbox, require_runnable
 
 LOG_BYTES = 4 << 20
 # A job can exceed its cap by this much, even if the worker is late or suspended.
@@ -34,6 +36,14 @@ OPEN_FILES = 128
 # CPU time is only a second line of defence behind the watched wall time, so it is generous.
 CPU_SPARE_SECONDS = 60
 PROBE_SECONDS = 30
+
+
+class UnusableBuild(Exception):
+    """An executable cannot be used as a build; the message says why."""
+
+
+class NotChecked(Exception):
+    """A build was not checked, because its sandbox failed; the message says why. Another check can work."""
 
 
 @cache
@@ -104,6 +114,43 @@ def simulator(
         on_line_end=on_line_end,
         proxy=proxy,
     )
+
+
+def version_of(build: Build) -> BuildVersion:
+    """Return the version that a build prints. Raises UnusableBuild or NotChecked."""
+    printed = _probe(build)
+    version = command.parse_version_line(printed)
+    if version is None:
+        last = f" Its last line was: {printed.splitlines()[-1]}" if printed else ""
+        raise UnusableBuild(f"{build.executable} ran, but did not print its version.{last}")
+    return version
+
+
+def _probe(build: Build) -> str:
+    """Run a build in the sandbox to print its version; return its output. Raises UnusableBuild or NotChecked."""
+    printed: list[str] = []
+    try:
+        require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
+        with private_directory() as directory:
+            process = simulator(
+                build,
+                command.probe_arguments(),
+                directory=directory,
+                threads=1,
+                seconds=PROBE_SECONDS,
+                on_line=lambda _, text: printed.append(text),
+            )
+            with process:
+                ended = process.wait(PROBE_SECONDS)
+    except (NotRunnable, NotExecutable) as error:
+        raise UnusableBuild(str(error)) from error
+    except SimulatorNotStarted as error:
+        raise NotChecked(str(error)) from error
+    if ended is not None and ended.is_lost:
+        raise NotChecked(f"The launcher of {build.executable} died.")
+    if ended is None:
+        raise UnusableBuild(f"{build.executable} did not answer within {PROBE_SECONDS} s.")
+    return "\n".join(printed)
 
 
 def game_api_proxy(job: Job) -> Proxy:

@@ -296,7 +296,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
     build = stand_in(tmp_path, "new")
     executable, moved_path = Path(build.executable), tmp_path / "aside"
     executable.rename(moved_path)
-    start_once = SimulatorRun._start_once
+    start_once = SimulatorRun._start
 
     def replaced_afterwards(*args: object, **named: object) -> object:
         try:
@@ -305,7 +305,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
             if moved_path.exists():
                 moved_path.rename(executable)
 
-    monkeypatch.setattr(SimulatorRun, "_start_once", replaced_afterwards)
+    monkeypatch.setattr(SimulatorRun, "_start", replaced_afterwards)
     job = run()
     assert (job.status, job.build) == ("completed", build)
 

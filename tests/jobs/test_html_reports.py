@@ -13,8 +13,8 @@ from dashboard.job_check import check_of
 from jobs import doctor, dry_run
 from jobs.api.submission_request import from_json
 from jobs.builds import html_reports, registration
-from jobs.builds.registration import NotChecked
 from jobs.models import Build
+from jobs.runs.runner import NotChecked
 from jobs.simulator import locales
 from jobs.simulator.process import LauncherLost, SimulatorProcess
 from jobs.submission.validation import Sender

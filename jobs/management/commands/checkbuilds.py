@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from jobs.builds import html_reports, registration, registry
+from jobs.runs import runner
 from simservice.commands import BaseCommand
 
 
@@ -31,7 +32,7 @@ class Command(BaseCommand):
             return
         try:
             withdrawn = registration.withdraw_unusable()
-        except registration.UnusableBuild as error:
+        except runner.UnusableBuild as error:
             raise CommandError(str(error)) from error
         for build, reason in withdrawn.items():
             self.stdout.write(f"Withdrawn: {build}. {reason}")

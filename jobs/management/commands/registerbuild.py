@@ -11,6 +11,7 @@ from django.db import connection
 
 from jobs.builds import html_reports, registration, registry
 from jobs.models import Build
+from jobs.runs import runner
 from simservice.commands import BaseCommand
 
 # The exit status for an executable that cannot be used, as opposed to a database that does not respond
@@ -65,9 +66,9 @@ class Command(BaseCommand):
             build = registration.register(
                 executable, origin, readable=readable, profiles=profiles, on_progress=self.show_progress
             )
-        except registration.UnusableBuild as error:
+        except runner.UnusableBuild as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
-        except registration.NotChecked as error:
+        except runner.NotChecked as error:
             raise CommandError(f"The build was not checked: {error}") from error
         if options["restore"]:
             registry.restore(Build.objects.filter(pk=build.pk))
@@ -99,7 +100,7 @@ class Command(BaseCommand):
         """Record whether the build can write HTML reports, and print why not."""
         try:
             failure = html_reports.record(build)
-        except registration.NotChecked as error:
+        except runner.NotChecked as error:
             self.report(f"No HTML report was tried: {error}")
             return
         if failure is None:

@@ -75,7 +75,7 @@ class Command(BaseCommand):
             key = _ensure_key(account, saved.get("apiKey"))
         try:
             registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=MINISIM_PROFILES)
-        except (registration.UnusableBuild, registration.NotChecked) as error:
+        except (runner.UnusableBuild, runner.NotChecked) as error:
             raise CommandError(str(error)) from error
         output = {"account": DEMO, "apiKey": key, "user": DEMO, "password": password}
         output["sandboxLacks"] = ", ".join(lacking)
