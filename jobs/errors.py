@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from jobs.enums import PublicStatus
-from jobs.profiles.policy import Refusal
+from simc.profiles.policy import Refusal
 
 
 class GivesUp(Exception):
@@ -20,6 +20,12 @@ class GivesUp(Exception):
 
     requeue_reason: str | None = None
     keeps_deadline = False
+
+
+class WorkerStops(GivesUp):
+    """The worker shuts down."""
+
+    requeue_reason = "the worker was shut down"
 
 
 class JobsError(Exception):

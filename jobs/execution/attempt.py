@@ -17,9 +17,9 @@ from django.db import Error as DatabaseError
 from django.db.models import F
 from django.utils import timezone
 
-from jobs import artifacts, counters, credentials, lifecycle
-from jobs.builds import registry
-from jobs.credentials import GameCredentials
+from jobs import registry
+from jobs.artifacts import artifact_files, credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, ReturnCause, Status
 from jobs.errors import CredentialStoreUnavailable, GivesUp
 from jobs.execution.lease import Lease, LeaseLost
@@ -27,15 +27,16 @@ from jobs.execution.machine import LOST_PAUSE_SECONDS, MachineFault, RunLost, ma
 from jobs.execution.simulator_run import BuildBroken
 from jobs.execution.stages import run_stages
 from jobs.execution.time_limits import Budget
-from jobs.lifecycle import BUILD_UNAVAILABLE, Outcome
+from jobs.lifecycle import counters, job_moves
+from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Artifact, Build, Job
-from jobs.queueing import claims
-from jobs.runs.input_text import CannotRun
-from jobs.skipped import Skipped
-from simservice import causes, tracing
-from simservice.logs import log_ids
-from simservice.rows import RowReader
-from simservice.statements import load, run
+from jobs.planning.input_text import CannotRun
+from jobs.queue import claims
+from jobs.queue.expiring_set import Skipped
+from simservice.postgresql.rows import RowReader
+from simservice.postgresql.statements import load, run
+from simservice.telemetry import causes, tracing
+from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ def _give_up(job: Job, lease: Lease, error: GivesUp) -> None:
 def _requeue(job: Job, lease: Lease, *, reason: str, **changes: Any) -> None:
     """Return the job to the queue at once instead of when its lease expires."""
     with suppress(LeaseLost):
-        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason, cause=ReturnCause.RETURNED, **changes))
+        lease.retry(lambda: job_moves.requeue(copy(job), reason=reason, cause=ReturnCause.RETURNED, **changes))
     logger.info("job %s attempt %s returned to the queue: %s", job.pk, job.attempt, reason)
 
 
@@ -121,15 +122,15 @@ def _run_to_end(job: Job, lease: Lease) -> None:
             raise MachineFault(problem) from error
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
-        lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))
+        lease.retry(lambda: conclude(job, job_moves.INTERNAL, []))
         # Helpers may still run shards, whose ends are no longer recorded.
-        lease.retry(lambda: lifecycle.end_lost_runs(job))
+        lease.retry(lambda: job_moves.end_lost_runs(job))
 
 
 def _discard(job: Job, stored: list[Artifact]) -> None:
     """Discard artifacts while an exception is handled. A database error must not replace that exception."""
     try:
-        artifacts.discard(stored)
+        artifact_files.discard(stored)
     except DatabaseError:
         logger.warning("job %s attempt %s: files stay until its retention ends", job.pk, job.attempt, exc_info=True)
 
@@ -140,9 +141,9 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
     Safe to repeat if the commit succeeded but its response was lost.
     """
     with tracing.span("end", outcome=outcome.error_code or outcome.status):
-        result = lifecycle.finish(job, outcome, artifacts=stored)
+        result = job_moves.finish(job, outcome, artifacts=stored)
     if not result:
-        artifacts.discard(stored)
+        artifact_files.discard(stored)
     recorded = outcome.status if result else f"its end was not recorded ({result.name.lower()})"
     logger.info("job %s attempt %s: %s", job.pk, job.attempt, recorded)
 

@@ -16,13 +16,14 @@ from typing import Any, BinaryIO
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from jobs import cancellation, lifecycle, shutdown
-from jobs.credentials import GameCredentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ShardStatus, Status
-from jobs.execution import progress, shard_plan, simulator_run
+from jobs.errors import WorkerStops
+from jobs.execution import progress, shard_plan, simulator_run, verdict
+from jobs.execution.directories import private_directory
 from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import RunLost
-from jobs.execution.multistage import Stage, pooled, widening
+from jobs.execution.outputs import Outputs, Scrubber, missing
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.execution.progress import JobProgress
 from jobs.execution.shard_files import ShardResult
@@ -30,19 +31,18 @@ from jobs.execution.shard_plan import ShardPlan
 from jobs.execution.shard_results import ShardResults
 from jobs.execution.simulator_run import Callbacks, ShardRun, SimulatorRun
 from jobs.execution.time_limits import Allowance, JobLimit
-from jobs.lifecycle import MAX_LOSSES, Outcome
+from jobs.lifecycle import cancellation, job_moves, shard_moves
+from jobs.lifecycle.job_moves import MAX_LOSSES, Outcome
+from jobs.lifecycle.shard_moves import ClaimedShard, StageState
 from jobs.models import Artifact, Build, Job, Shard, ShardedStage
-from jobs.queueing import announcements
-from jobs.runs import verdict
-from jobs.runs.directories import private_directory
-from jobs.runs.outputs import Outputs, Scrubber, missing
-from jobs.shards import executables, moves
-from jobs.shards.moves import ClaimedShard, StageState
-from jobs.simulator import command, messages
-from jobs.simulator.progress import ProgressMeter
-from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.shortfall import Asked, shortfall
-from jobs.simulator.stop_reasons import StopReason
+from jobs.planning.multistage import Stage, pooled, widening
+from jobs.queue import announcements, executables
+from sandbox.stop_reasons import StopReason
+from simc import command, messages
+from simc.progress import ProgressMeter
+from simc.reports import BrokenReport, Report
+from simc.shortfall import Asked, shortfall
+from simservice import shutdown
 from simservice.redis.client import best_effort
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class OnlyShard:
         self.limit.end_stage(self.ended.wall_seconds)
         self.progress.estimate.advance()
         fields = self.simulator.end_fields(self.ended)
-        self.ids = self.limit.lease.retry(lambda: lifecycle.end_run(fields))
+        self.ids = self.limit.lease.retry(lambda: job_moves.end_run(fields))
         self.outputs = Outputs(
             self.job, directory, self.scrubber, stage=self.work.number, has_html=self.work.has_html
         )
@@ -221,7 +221,7 @@ class Conductor:
         self.stage.executable_sha256 = simulator_run.tried_twice(sha256_of, OSError, lease=self.lease)
         shards = self._shards()
         self.lease.retry(lambda: self._hold_for(len(shards)))
-        if not self.lease.retry(lambda: moves.create_stage(self.stage, shards, self.job)):
+        if not self.lease.retry(lambda: shard_moves.create_stage(self.stage, shards, self.job)):
             raise LeaseLost
         try:
             with (
@@ -237,7 +237,7 @@ class Conductor:
     def _remove(self) -> None:
         """Remove the rows of the stage. `close` then removes the files of all tries."""
         self.results.tries |= dict(Shard.objects.filter(stage=self.stage).values_list("number", "try_number"))
-        moves.remove_stage(self.stage.pk)
+        shard_moves.remove_stage(self.stage.pk)
 
     def _shards(self) -> list[Shard]:
         """Return the shards of the stage: the whole profile, then its profilesets in groups."""
@@ -258,10 +258,11 @@ class Conductor:
         """Run shards in this slot, or wait for others, until none can run any more."""
         while True:
             self.lease.require()
-            shutdown.stop.require_time()
+            if not shutdown.stop.has_time():
+                raise WorkerStops
             if self.failure is not None:
                 raise self.failure
-            claim = partial(moves.claim_shard, self.stage.pk, worker=self.job.worker, conducts=True)
+            claim = partial(shard_moves.claim_shard, self.stage.pk, worker=self.job.worker, conducts=True)
             claimed = self.lease.retry(claim)
             if claimed is not None:
                 self._run_own(claimed)
@@ -316,7 +317,7 @@ class Conductor:
         except LeaseLost:
             # Only this try is lost, unless the job's lease is lost too.
             self.lease.require()
-            self.lease.retry(partial(moves.return_shard, shard, losses=1))
+            self.lease.retry(partial(shard_moves.return_shard, shard, losses=1))
         finally:
             self.own = None
 
@@ -344,7 +345,7 @@ class Conductor:
         Return None if the stage was removed. Raises a database error.
         """
         with self.observing:
-            state = moves.read_stage(self.stage.pk)
+            state = shard_moves.read_stage(self.stage.pk)
             if state is None:
                 return None
             self._lose_expired(state)
@@ -357,7 +358,7 @@ class Conductor:
     def _lose_expired(self, state: StageState) -> None:
         """Return lost shards to the queue. After too many losses, give up the attempt."""
         for shard_id, try_number in state.expired:
-            moves.lose_expired(self.stage.pk, shard_id, try_number)
+            shard_moves.lose_expired(self.stage.pk, shard_id, try_number)
         if state.losses >= MAX_LOSSES:
             self.failure = RunLost(f"a shard of stage {self.stage.stage} was lost {state.losses} times")
             if (own := self.own) is not None:
@@ -366,7 +367,7 @@ class Conductor:
     def _stop_if_due(self, state: StageState) -> None:
         """Stop the running shards if one has failed, or if the job was cancelled."""
         self.limit.check_cancellation()
-        if state.failed and moves.stop_stage(self.stage.pk, StopReason.SHARD_FAILED):
+        if state.failed and shard_moves.stop_stage(self.stage.pk, StopReason.SHARD_FAILED):
             # Helpers notice the hint and renew their leases at once.
             cancellation.hint(self.job)
         own = self.own
@@ -389,7 +390,7 @@ class Conductor:
         funded_ms = self._funded_ms()
         if funded_ms <= state.funded_ms:
             return state
-        moves.fund_stage(self.stage.pk, funded_ms=funded_ms)
+        shard_moves.fund_stage(self.stage.pk, funded_ms=funded_ms)
         return replace(state, funded_ms=funded_ms, free_ms=state.free_ms + funded_ms - state.funded_ms)
 
     def _wake_helpers(self, state: StageState) -> None:

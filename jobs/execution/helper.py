@@ -8,21 +8,21 @@ from contextlib import suppress
 from django.db import Error as DatabaseError
 from django.db.models import F
 
-from jobs.artifacts import NotStored
-from jobs.errors import GivesUp
+from jobs.artifacts.artifact_files import NotStored
+from jobs.errors import GivesUp, WorkerStops
 from jobs.execution import progress, shard_plan
 from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import LOST_PAUSE_SECONDS, MachineFault, RunLost, machine
 from jobs.execution.simulator_run import Callbacks, ShardRun
 from jobs.execution.time_limits import Allowance
+from jobs.lifecycle import shard_moves
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import ShardedStage
-from jobs.shards import executables, moves
-from jobs.shards.moves import ClaimedShard
-from jobs.shutdown import WorkerStops
-from jobs.simulator.progress import FinishedRun, ProgressMeter
-from simservice import tracing
-from simservice.causes import machine_problem
-from simservice.logs import log_ids
+from jobs.queue import executables
+from simc.progress import FinishedRun, ProgressMeter
+from simservice.telemetry import tracing
+from simservice.telemetry.causes import machine_problem
+from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +92,6 @@ def _return(shard: ClaimedShard, error: Exception) -> None:
     if not isinstance(error, WorkerStops):
         executables.skipped.add(shard.stage_id)
     with suppress(DatabaseError):
-        moves.return_shard(shard, losses=0 if reason else 1)
+        shard_moves.return_shard(shard, losses=0 if reason else 1)
     if isinstance(error, RunLost | NotStored):
         time.sleep(LOST_PAUSE_SECONDS)

@@ -10,10 +10,10 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from jobs import lifecycle
 from jobs.enums import Renewal
 from jobs.errors import GivesUp
 from jobs.execution.periodic_thread import PeriodicThread
+from jobs.lifecycle import job_moves
 from jobs.models import Job
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Lease(PeriodicThread):
 
     def check_cancellation(self) -> None:
         """Set `cancelled` if the job's cancellation was requested. Raises a database error."""
-        if not self.cancelled.is_set() and lifecycle.cancel_requested(self.job):
+        if not self.cancelled.is_set() and job_moves.cancel_requested(self.job):
             self.cancelled.set()
 
     def retry(self, write: Callable[[], T]) -> T:
@@ -88,7 +88,7 @@ class Lease(PeriodicThread):
     def _renew(self) -> None:
         asked_at = time.monotonic()
         try:
-            renewal = (self._statement or lifecycle.renew_lease)(self.job)
+            renewal = (self._statement or job_moves.renew_lease)(self.job)
         except DatabaseError:
             logger.warning("job %s: the lease was not renewed: the database is unavailable", self.job.pk)
             # Django does not reopen a broken connection by itself.

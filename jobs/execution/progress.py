@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import cast
 
-from jobs.execution.multistage import MAX_REPLICATED, MIN_ITERATIONS, Stage, beaten, one_run, pooled, widening
-from jobs.execution.past_jobs import StageStatistics
+from jobs.live.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
+from jobs.live.progress import Progress, Publisher, StageProgress
 from jobs.models import Job, ShardedStage
-from jobs.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
-from jobs.profiles.analysis import Analysis
-from jobs.progress import Progress, Publisher, StageProgress
-from jobs.simulator.progress import BASELINE, PROFILESET, FinishedRun, ParallelSets, Phase, ProgressMeter
-from jobs.simulator.reports import MAX_NAME_CHARACTERS, Profileset, Statistics
+from jobs.planning.multistage import MAX_REPLICATED, MIN_ITERATIONS, Stage, beaten, one_run, pooled, widening
+from jobs.planning.past_jobs import StageStatistics
+from simc.profiles.analysis import Analysis
+from simc.progress import BASELINE, PROFILESET, FinishedRun, ParallelSets, Phase, ProgressMeter
+from simc.reports import MAX_NAME_CHARACTERS, Profileset, Statistics
 from simservice.redis.client import best_effort, redis
 
 # The standard deviation of fights, in percent of the mean, that is assumed until the simulator prints an error.

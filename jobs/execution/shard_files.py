@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, BinaryIO, Self
 
-from jobs import artifacts
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, ShardedStage
 from simservice.storages import MAX_REMOVED_AT_ONCE
 
@@ -21,26 +21,26 @@ KINDS = (Artifact.Kind.JSON_REPORT, Artifact.Kind.STDOUT_LOG, Artifact.Kind.STDE
 def name_of(stage: ShardedStage, kind: Artifact.Kind, *, number: int, try_number: int) -> str:
     """Return the path of a try's file in the storage."""
     shard = f"{stage.attempt}.{stage.stage}.shard.{number}.{try_number}"
-    return f"{artifacts.folder_of(stage.job_id)}/{stage.job_id}-{shard}-{kind}.gz"
+    return f"{artifact_files.folder_of(stage.job_id)}/{stage.job_id}-{shard}-{kind}.gz"
 
 
 def store(
     stage: ShardedStage, contents: Iterable[tuple[Artifact.Kind, BinaryIO]], *, number: int, try_number: int
 ) -> None:
     """Store the files of a try, and close them. Raises NotStored or WorkerStops."""
-    artifacts.store_files(
+    artifact_files.store_files(
         (name_of(stage, kind, number=number, try_number=try_number), content) for kind, content in contents
     )
 
 
 def fetch(stage: ShardedStage, kind: Artifact.Kind, target: BinaryIO, *, number: int, try_number: int) -> None:
     """Copy a try's compressed file. Raises FileNotFoundError, or another OSError if the storage fails."""
-    artifacts.copy_file(name_of(stage, kind, number=number, try_number=try_number), target)
+    artifact_files.copy_file(name_of(stage, kind, number=number, try_number=try_number), target)
 
 
 def remove(stage: ShardedStage, *, number: int, try_number: int) -> None:
     """Remove the files of a try, if the storage allows it."""
-    artifacts.remove([name_of(stage, kind, number=number, try_number=try_number) for kind in KINDS])
+    artifact_files.remove([name_of(stage, kind, number=number, try_number=try_number) for kind in KINDS])
 
 
 def remove_all(stage: ShardedStage, tries: Mapping[int, int]) -> None:
@@ -50,7 +50,7 @@ def remove_all(stage: ShardedStage, tries: Mapping[int, int]) -> None:
         name_of(stage, kind, number=number, try_number=each) for number, each in numbered for kind in KINDS
     )
     while batch := list(islice(names, MAX_REMOVED_AT_ONCE)):
-        artifacts.remove(batch)
+        artifact_files.remove(batch)
 
 
 @dataclass(frozen=True, kw_only=True)

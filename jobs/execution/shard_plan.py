@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 
-from jobs.execution import past_jobs
-from jobs.execution.multistage import Stage, one_run
-from jobs.execution.past_jobs import PastJob
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Build, Job, ShardedStage
-from jobs.profiles.analysis import FINAL_STAGE_OPTIONS, STAGE_OPTIONS, Analysis
-from jobs.profiles.grammar import Token, profileset_name, tokens
-from jobs.profiles.includes import has_includes
-from jobs.profiles.numbers import Numbers
-from jobs.profiles.policy import LIMITED, is_profileset
-from jobs.profiles.selection import quoted, renamed
-from jobs.profiles.values import read_integer, read_number
-from jobs.shards.moves import ClaimedShard
-from jobs.simulator.shortfall import Asked
+from jobs.planning import past_jobs
+from jobs.planning.multistage import Stage, one_run
+from jobs.planning.past_jobs import PastJob
+from simc.profiles.analysis import FINAL_STAGE_OPTIONS, STAGE_OPTIONS, Analysis
+from simc.profiles.grammar import Token, profileset_name, tokens
+from simc.profiles.includes import has_includes
+from simc.profiles.numbers import Numbers
+from simc.profiles.policy import LIMITED, is_profileset
+from simc.profiles.selection import quoted, renamed
+from simc.profiles.values import read_integer, read_number
+from simc.shortfall import Asked
 
 MIN_PROFILESETS = 2
 # A shorter stage would gain less than starting more processes costs.
@@ -30,7 +30,7 @@ MIN_JOB_SECONDS = 4.0
 MIN_PROFILESETS_OF_UNKNOWN_TIME = 8
 # The first shard runs each profileset once. With fewer iterations, that would add more than 2 percent to the work.
 MIN_ITERATIONS = 50
-# The names of results in reports are cut (`jobs/simulator/json_stream.py`), and could then not be recognized.
+# The names of results in reports are cut (`simc/json_stream.py`), and could then not be recognized.
 MAX_NAME_CHARACTERS = 10_000
 # In percent. All versions accept errors up to this one and read them in the same way.
 MAX_TARGET_ERROR = 100
@@ -96,7 +96,7 @@ def cut(
     profileset: a seed does not reach profilesets, and scale factors, plots and details belong to the baseline.
     Scale factors lower the default target error, which is therefore written out (`Analysis.effective_numbers`).
 
-    Call this only with profiles that the policy allows (`jobs.profiles.selection`).
+    Call this only with profiles that the policy allows (`simc.profiles.selection`).
     """
     base: list[Token] = []
     profilesets: dict[str, list[Token]] = {}

@@ -16,20 +16,20 @@ from typing import Any, BinaryIO, cast
 
 from django.conf import settings
 
-from jobs.artifacts import NotStored
+from jobs.artifacts.artifact_files import NotStored
 from jobs.enums import ShardStatus
-from jobs.execution import shard_files, shard_plan
+from jobs.execution import log_merge, shard_files, shard_plan
+from jobs.execution.directories import scratch_folder
+from jobs.execution.outputs import LOGS
+from jobs.execution.runner import LOG_BYTES
 from jobs.execution.shard_files import ShardResult
 from jobs.execution.shard_plan import ProfilesetText
+from jobs.lifecycle import shard_moves
 from jobs.models import Artifact, Shard, ShardedStage
-from jobs.profiles.numbers import Numbers
-from jobs.runs.directories import scratch_folder
-from jobs.runs.outputs import LOGS
-from jobs.runs.runner import LOG_BYTES
-from jobs.shards import moves
-from jobs.simulator import log_merge, report_merge, report_reader
-from jobs.simulator.report_merge import BrokenShardReport
-from jobs.simulator.reports import BrokenReport, Report, merged_report, wrong_iterations
+from simc import report_merge, report_reader
+from simc.profiles.numbers import Numbers
+from simc.report_merge import BrokenShardReport
+from simc.reports import BrokenReport, Report, merged_report, wrong_iterations
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class ShardResults:
         text = shard_plan.shard_text(self.groups[shard.number - 1], numbers=None) if shard.number else None
         # Remove the files first: if the move fails, a later call finds none and rejects the try again.
         shard_files.remove(self.stage, number=shard.number, try_number=shard.try_number)
-        moves.reject_shard(shard, text=text)
+        shard_moves.reject_shard(shard, text=text)
 
     def _path(self, number: int, kind: Artifact.Kind) -> Path:
         return self.folder / f"{number}-{kind}.gz"

@@ -10,26 +10,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from jobs import lifecycle, shutdown
-from jobs.credentials import GameCredentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, ShardStatus, Status
-from jobs.errors import GivesUp
-from jobs.execution import shard_files
+from jobs.errors import GivesUp, WorkerStops
+from jobs.execution import build_probe, runner, shard_files, verdict
+from jobs.execution.directories import private_directory
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.machine import MachineFault, RunLost, machine
+from jobs.execution.outputs import Outputs, scrubber_of
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.execution.shard_files import ShardResult
 from jobs.execution.time_limits import Allowance, TimeLimit
-from jobs.lifecycle import ONLY_TRY, Outcome, Try
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.job_moves import ONLY_TRY, Outcome, Try
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Build, Job, ShardedStage
-from jobs.runs import blame, runner, verdict
-from jobs.runs.directories import private_directory
-from jobs.runs.outputs import Outputs, scrubber_of
-from jobs.shards import executables, moves
-from jobs.shards.moves import ClaimedShard
-from jobs.simulator import command
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import (
+from jobs.queue import executables
+from jobs.results import blame
+from sandbox.confinement import NotRunnable, require_runnable
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import (
     Ended,
     LauncherLost,
     NotExecutable,
@@ -39,11 +39,12 @@ from jobs.simulator.process import (
     SimulatorProcess,
     ignore_line_end,
 )
-from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.sandbox import NotRunnable, require_runnable
-from jobs.simulator.shortfall import Asked
-from jobs.simulator.stop_reasons import StopReason
-from simservice import tracing
+from sandbox.stop_reasons import StopReason
+from simc import command
+from simc.reports import BrokenReport, Report
+from simc.shortfall import Asked
+from simservice import shutdown
+from simservice.telemetry import tracing
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class SimulatorRun:
             self.limit.started = time.monotonic()
             if require_build is not None:
                 require_build()
-            start = partial(lifecycle.start_run, self.job, build=self.build, stage=self.stage, shard=self.shard)
+            start = partial(job_moves.start_run, self.job, build=self.build, stage=self.stage, shard=self.shard)
             run_id = self.lease.retry(start)
             if run_id is None:
                 raise LeaseLost
@@ -187,7 +188,8 @@ class SimulatorRun:
         ):
             while (ended := process.wait(min(WATCH_SECONDS, max(0.0, limit.seconds_left)))) is None:
                 self.lease.require()
-                shutdown.stop.require_time()
+                if not shutdown.stop.has_time():
+                    raise WorkerStops
                 if reason := limit.stop_reason():
                     return self._stop(process, reason)
         return ended
@@ -255,7 +257,7 @@ class ShardRun(SimulatorRun):
             self.lease.require()
             if ended.stopped_for in AT_ALLOWANCE and self.lease.retry(self.allowance.has_more_time):
                 # The stage lacked time only for a moment, or the database did not respond.
-                self.lease.retry(partial(moves.return_shard, self.claimed, losses=0))
+                self.lease.retry(partial(shard_moves.return_shard, self.claimed, losses=0))
                 return
             self._end(ended, self._store(directory, ended))
 
@@ -292,7 +294,7 @@ class ShardRun(SimulatorRun):
             is_stopped = ended.stopped_for in (*PARTIAL, StopReason.SHARD_FAILED)
             status = ShardStatus.STOPPED if is_stopped else ShardStatus.FAILED
         end = partial(
-            moves.end_shard,
+            shard_moves.end_shard,
             self.claimed,
             status,
             result=result.as_json(),
@@ -334,8 +336,8 @@ def arguments_of(job: Job, *, has_html: bool = False) -> list[str]:
 def _require_working(build: Build) -> None:
     """Raise BuildBroken unless the build prints its version, which does not depend on the job, or RunLost."""
     try:
-        runner.version_of(build)
-    except runner.UnusableBuild as error:
+        build_probe.version_of(build)
+    except build_probe.UnusableBuild as error:
         raise BuildBroken(str(error)) from error
-    except runner.NotChecked as error:
+    except build_probe.NotChecked as error:
         raise RunLost(str(error)) from error

@@ -8,28 +8,29 @@ from typing import Any
 
 from django.db import Error as DatabaseError
 
-from jobs import artifacts, details, labels, lifecycle
-from jobs.credentials import GameCredentials
+from jobs.artifacts import artifact_files
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, Status
 from jobs.errors import GivesUp
-from jobs.execution import multistage, past_jobs, shard_plan
+from jobs.execution import shard_plan, verdict
 from jobs.execution.conductor import Conductor, OnlyShard, StageResult, StageWork
 from jobs.execution.lease import Lease
-from jobs.execution.multistage import Stage, StagePlan
-from jobs.execution.past_jobs import PastJob, StageStatistics
+from jobs.execution.outputs import missing, scrubber_of
 from jobs.execution.progress import JobProgress, has_means
 from jobs.execution.results import Results
 from jobs.execution.time_limits import Budget, JobLimit
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Build, Job
-from jobs.runs import input_text, verdict
-from jobs.runs.input_text import InputText
-from jobs.runs.outputs import missing, scrubber_of
-from jobs.shards import moves
-from jobs.simulator.reports import BrokenReport
-from jobs.simulator.shortfall import Asked
-from jobs.simulator.stop_reasons import StopReason
-from simservice import causes
+from jobs.planning import input_text, multistage, past_jobs
+from jobs.planning.input_text import InputText
+from jobs.planning.multistage import Stage, StagePlan
+from jobs.planning.past_jobs import PastJob, StageStatistics
+from jobs.results import details, labels
+from sandbox.stop_reasons import StopReason
+from simc.reports import BrokenReport
+from simc.shortfall import Asked
+from simservice.telemetry import causes
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class Stages:
             outcome = self._outcome_before(stage) or self._run_stage(stage)
             if outcome.status != Status.COMPLETED:
                 break
-        if outcome is lifecycle.INTERNAL:
+        if outcome is job_moves.INTERNAL:
             return outcome
         self._store_csv()
         report = self.results.report
@@ -115,7 +116,7 @@ class Stages:
     def _slots_used(self) -> int | None:
         """Return how many slots ran simulators, None if none ran. One query if the job ran in shards."""
         if self.ran_in_shards:
-            return self.lease.retry(lambda: moves.slots_used(self.job)) or None
+            return self.lease.retry(lambda: shard_moves.slots_used(self.job)) or None
         return 1 if self.results.stages else None
 
     def _outcome_before(self, stage: Stage) -> Outcome | None:
@@ -124,7 +125,7 @@ class Stages:
         Before the first stage, only a cancellation request that was read during the preparation stops the job.
         """
         if stage.number == 1:
-            return lifecycle.CANCELLED if self.lease.cancelled.is_set() else None
+            return job_moves.CANCELLED if self.lease.cancelled.is_set() else None
         # A short database outage must not void the stages that ran.
         self.lease.retry(self.lease.check_cancellation)
         reason = self.limit.stop_reason()
@@ -139,7 +140,7 @@ class Stages:
             wall_ms, stopped_for = shards.run()
             if self.job.status == Status.STARTING:
                 # It was stopped before its first simulator started. Nothing is billed.
-                return lifecycle.CANCELLED if stopped_for == StopReason.CANCELLED else shards.result().outcome
+                return job_moves.CANCELLED if stopped_for == StopReason.CANCELLED else shards.result().outcome
             self.wall_ms += wall_ms
             self.ran_in_shards = self.ran_in_shards or work.shards is not None
             self.lease.require()
@@ -148,7 +149,9 @@ class Stages:
                 result = shards.result()
                 self._add(stage, result, seconds=wall_ms / 1000)
                 outcome = self._with_usage(result.outcome, stopped_for=stopped_for)
-                self.stored += artifacts.store_all(self.job, shards.artifacts(), stage=work.number, ids=shards.ids)
+                self.stored += artifact_files.store_all(
+                    self.job, shards.artifacts(), stage=work.number, ids=shards.ids
+                )
                 self.missing += shards.missing
             except (GivesUp, DatabaseError):
                 raise
@@ -157,10 +160,10 @@ class Stages:
                     raise
                 logger.exception("job %s attempt %s failed with an internal error", self.job.pk, self.job.attempt)
                 # Only the logs of this stage are kept.
-                artifacts.discard(self.stored)
+                artifact_files.discard(self.stored)
                 self.stored.clear()
-                self.stored += artifacts.store_all(self.job, shards.logs(), stage=work.number)
-                return lifecycle.INTERNAL
+                self.stored += artifact_files.store_all(self.job, shards.logs(), stage=work.number)
+                return job_moves.INTERNAL
         return outcome
 
     def _work(self, stage: Stage) -> StageWork:
@@ -261,7 +264,7 @@ class Stages:
                 missing(Artifact.Kind.CSV_REPORT, stage=None, reason="there are no results to list")
             )
             return
-        self.stored += artifacts.store_all(self.job, [(Artifact.Kind.CSV_REPORT, table)], ids=self.ids)
+        self.stored += artifact_files.store_all(self.job, [(Artifact.Kind.CSV_REPORT, table)], ids=self.ids)
 
     def _missing_artifacts(self) -> list[dict[str, Any]]:
         """Return the requested artifacts that could not be stored; none if no simulator has run."""

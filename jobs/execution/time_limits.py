@@ -10,13 +10,12 @@ from typing import Protocol
 
 from billing import prices
 from billing.errors import InsufficientCredits
-from jobs import cancellation, lifecycle
 from jobs.enums import Renewal
 from jobs.execution.lease import Lease, LeaseLost
+from jobs.lifecycle import cancellation, job_moves, shard_moves
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import SLICE_SECONDS, Job
-from jobs.shards import moves
-from jobs.shards.moves import ClaimedShard
-from jobs.simulator.stop_reasons import StopReason
+from sandbox.stop_reasons import StopReason
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +111,7 @@ class Budget:
                 logger.info("job %s: the account's last credits were used by another job", self.job.pk)
 
     def _extend(self, credits_more: int) -> bool:
-        extended = lifecycle.extend_hold(self.job, credits_more)
+        extended = job_moves.extend_hold(self.job, credits_more)
         if extended:
             self.held_credits += credits_more
         return extended
@@ -252,7 +251,7 @@ class Allowance:
 
         Raises LeaseLost or a database error.
         """
-        renewal = moves.renew_shard(self.shard, wanted_ms=0)
+        renewal = shard_moves.renew_shard(self.shard, wanted_ms=0)
         if renewal is None:
             raise LeaseLost
         return renewal.free_ms > 0 or renewal.allowance_ms > self.used_up_ms
@@ -265,7 +264,7 @@ class Allowance:
     def _renew(self, _: Job) -> Renewal:
         """Renew the lease of the shard, and extend the allowance. Raises a database error."""
         wanted_ms = max(0, self.ran_ms + self.slice_ms - self.allowance_ms)
-        renewal = moves.renew_shard(self.shard, wanted_ms=wanted_ms)
+        renewal = shard_moves.renew_shard(self.shard, wanted_ms=wanted_ms)
         if renewal is None:
             return Renewal.LOST
         self.allowance_ms = renewal.allowance_ms

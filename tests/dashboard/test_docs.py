@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from dashboard import docs
+from dashboard.public import docs
 from simservice.api.examples import family
 from simservice.api.openapi import document
 

@@ -9,9 +9,9 @@ from pytest_django import Settings
 
 from jobs.execution.shard_plan import cut
 from jobs.models import Artifact, Job
-from jobs.profiles.analysis import analyse, corrected
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
+from simc.profiles.analysis import analyse, corrected
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 from tests.conftest import Api
 from tests.jobs.bundles import bundled_build
 from tests.jobs.simulators import content, run

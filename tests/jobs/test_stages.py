@@ -11,12 +11,14 @@ import pytest
 from django.db import OperationalError
 
 from clients.models import ApiKey
-from jobs import artifacts, details, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.execution import conductor
 from jobs.execution.time_limits import JobLimit
-from jobs.lifecycle import Try
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Try
+from jobs.live.progress import progress_of
 from jobs.models import Artifact, Build, Job, Run
-from jobs.progress import progress_of
+from jobs.results import details
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_with_action
@@ -202,7 +204,7 @@ def test_a_cancel_in_a_later_stage_bills_what_ran(tmp_path: Path) -> None:
     def cancel(job: Job) -> None:
         while not Run.objects.filter(job=job, stage=2).exists():
             pass
-        lifecycle.request_cancel(job)
+        job_moves.request_cancel(job)
 
     job = run_with_action(cancel, text=PROFILE, multi_stage=True)
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
@@ -215,17 +217,17 @@ def test_no_stage_starts_after_the_cap_or_a_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, code: str
 ) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    store_all = artifacts.store_all
+    store_all = artifact_files.store_all
 
     def slow_storage(job: Job, *args: Any, **named: Any) -> list[Artifact]:
         stored = store_all(job, *args, **named)
         if when == "cancelled":
-            lifecycle.request_cancel(job)
+            job_moves.request_cancel(job)
         else:
             monkeypatch.setattr(JobLimit, "ran_seconds", 2.0)
         return stored
 
-    monkeypatch.setattr(artifacts, "store_all", slow_storage)
+    monkeypatch.setattr(artifact_files, "store_all", slow_storage)
     job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.error_code, job.credits_consumed) == (code, 32)
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
@@ -251,14 +253,14 @@ def test_a_stage_that_fails_ends_the_job(tmp_path: Path, body: str, code: str) -
 
 def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    start_run = lifecycle.start_run
+    start_run = job_moves.start_run
 
     def requeue_before_the_second(job: Job, *, build: Build, stage: int, shard: Try) -> int | None:
         if stage == 2:
-            lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
+            job_moves.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return start_run(job, build=build, stage=stage, shard=shard)
 
-    monkeypatch.setattr(lifecycle, "start_run", requeue_before_the_second)
+    monkeypatch.setattr(job_moves, "start_run", requeue_before_the_second)
     job = run_staged()
     assert job.status == "queued"
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
@@ -267,14 +269,14 @@ def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_database_outage_between_stages_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    cancel_requested, outages = lifecycle.cancel_requested, ["away"]
+    cancel_requested, outages = job_moves.cancel_requested, ["away"]
 
     def fail_once(job: Job) -> bool:
         if outages and Run.objects.filter(job=job).exists():
             raise OperationalError(outages.pop())
         return cancel_requested(job)
 
-    monkeypatch.setattr(lifecycle, "cancel_requested", fail_once)
+    monkeypatch.setattr(job_moves, "cancel_requested", fail_once)
     assert (run_staged().status, outages) == ("completed", [])
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from jobs.builds import html_reports, registration, registry
-from jobs.runs import runner
-from simservice.commands import BaseCommand
+from jobs import registry
+from jobs.execution import build_probe
+from jobs.operations import build_registration, html_reports
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):
@@ -31,8 +32,8 @@ class Command(BaseCommand):
             self.list_unused(unused)
             return
         try:
-            withdrawn = registration.withdraw_unusable()
-        except runner.UnusableBuild as error:
+            withdrawn = build_registration.withdraw_unusable()
+        except build_probe.UnusableBuild as error:
             raise CommandError(str(error)) from error
         for build, reason in withdrawn.items():
             self.stdout.write(f"Withdrawn: {build}. {reason}")

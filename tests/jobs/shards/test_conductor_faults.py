@@ -18,14 +18,16 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 
 from clients.audit import SYSTEM
-from jobs import artifacts, cancellation, lifecycle, shutdown
+from jobs.artifacts import artifact_files
 from jobs.enums import Priority
 from jobs.execution import attempt, conductor, helper, shard_files, shard_results
 from jobs.execution.conductor import Conductor
 from jobs.execution.shard_results import ShardResults
+from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.models import Artifact, Build, Job, Run, Shard, ShardedStage
-from jobs.shards import executables, moves
-from jobs.simulator.process import SimulatorProcess
+from jobs.queue import executables
+from sandbox.process import SimulatorProcess
+from simservice import shutdown
 from tests.concurrency import at_once
 from tests.jobs.shards.helping_slots import helping
 from tests.jobs.shards.sharded_runs import (
@@ -200,19 +202,19 @@ def test_a_paused_helper_changes_nothing(
 ) -> None:
     settings.HEARTBEAT_SECONDS = 60
     stored: list[str] = []
-    store = artifacts.store_files
+    store = artifact_files.store_files
 
     def recorded(contents: Any) -> None:
         pairs = list(contents)
         stored.extend(name for name, _ in pairs)
         store(iter(pairs))
 
-    monkeypatch.setattr(artifacts, "store_files", recorded)
+    monkeypatch.setattr(artifact_files, "store_files", recorded)
     make_simulator(tmp_path, seconds=0.7)
 
     def pause() -> None:
         shard = wait_for_shard(seat=1)
-        Shard.objects.filter(pk=shard.pk).update(lease_expires_at=Now() - moves.VOID_KEPT)
+        Shard.objects.filter(pk=shard.pk).update(lease_expires_at=Now() - shard_moves.VOID_KEPT)
 
     job = during(submit(), pause, helpers=1)
     assert_completed(job)
@@ -312,7 +314,7 @@ def test_losses_stop_the_shard_that_the_conductor_runs(tmp_path: Path) -> None:
 
     def lose() -> None:
         wait_until(lambda: Run.objects.filter(shard=0).exists())
-        Shard.objects.filter(number=3).update(losses=lifecycle.MAX_LOSSES)
+        Shard.objects.filter(number=3).update(losses=job_moves.MAX_LOSSES)
 
     started = time.monotonic()
     assert during(submit(), lose).status == "running"
@@ -346,14 +348,14 @@ def test_a_machine_with_another_file_leaves_the_shards_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row has another hash than the conductor's file, as if the helper's file differed."""
-    create = moves.create_stage
+    create = shard_moves.create_stage
 
     def created(stage: ShardedStage, *rest: Any) -> bool:
         result = create(stage, *rest)
         ShardedStage.objects.update(executable_sha256="0" * 64)
         return result
 
-    monkeypatch.setattr(moves, "create_stage", created)
+    monkeypatch.setattr(shard_moves, "create_stage", created)
     make_simulator(tmp_path, seconds=0.3)
     job = conducted(helpers=2)
     assert_completed(job)
@@ -442,7 +444,7 @@ def cut_database(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
         return maybe
 
-    for module in (moves, lifecycle):
+    for module in (shard_moves, job_moves):
         monkeypatch.setattr(module, "run", failing(module.run))
 
     def cut(seconds: float) -> None:
@@ -477,7 +479,7 @@ def test_cut_connections_lose_nothing(tmp_path: Path) -> None:
     assert lost_tries() == []
 
 
-start_run = lifecycle.start_run
+start_run = job_moves.start_run
 
 
 def lose_answers(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
@@ -499,7 +501,12 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(moves, "create_stage"), (lifecycle, "start_run"), (moves, "end_shard"), (moves, "reject_shard")],
+    [
+        (shard_moves, "create_stage"),
+        (job_moves, "start_run"),
+        (shard_moves, "end_shard"),
+        (shard_moves, "reject_shard"),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_lost_answer_of_the_database_costs_nothing(
@@ -517,7 +524,7 @@ def test_a_lost_answer_of_the_database_costs_nothing(
 @pytest.mark.usefixtures("_short_leases")
 def test_a_lost_answer_to_a_claim_costs_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
-    calls = lose_answers(monkeypatch, moves, "claim_shard")
+    calls = lose_answers(monkeypatch, shard_moves, "claim_shard")
     started = time.monotonic()
     assert_completed(conducted())
     assert calls
@@ -540,8 +547,8 @@ def test_a_storage_outage_while_reports_are_collected_delays_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_simulator(tmp_path)
-    failing = failing_first(artifacts.copy_file, failures=5, error=OSError("the storage is unavailable"))
-    monkeypatch.setattr(artifacts, "copy_file", failing)
+    failing = failing_first(artifact_files.copy_file, failures=5, error=OSError("the storage is unavailable"))
+    monkeypatch.setattr(artifact_files, "copy_file", failing)
     assert_completed(conducted())
     assert len(tries()) == 5
 
@@ -549,8 +556,8 @@ def test_a_storage_outage_while_reports_are_collected_delays_it(
 def test_a_long_storage_outage_gives_the_attempt_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
     monkeypatch.setattr(shard_results, "MAX_OUTAGE_SECONDS", 0.5)
-    failing = failing_first(artifacts.copy_file, failures=10**6, error=OSError("the storage is unavailable"))
-    monkeypatch.setattr(artifacts, "copy_file", failing)
+    failing = failing_first(artifact_files.copy_file, failures=10**6, error=OSError("the storage is unavailable"))
+    monkeypatch.setattr(artifact_files, "copy_file", failing)
     job = conducted()
     assert job.status == "running"
     assert_nothing_left(job)
@@ -561,7 +568,7 @@ def test_a_helper_that_cannot_store_its_files_loses_its_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_simulator(tmp_path, seconds=0.3)
-    save = artifacts._save
+    save = artifact_files._save
     failures: list[str] = []
 
     def failing(named: Any) -> None:
@@ -570,7 +577,7 @@ def test_a_helper_that_cannot_store_its_files_loses_its_try(
             raise OSError("the storage is unavailable")
         save(named)
 
-    monkeypatch.setattr(artifacts, "_save", failing)
+    monkeypatch.setattr(artifact_files, "_save", failing)
     assert_completed(conducted(helpers=1))
     assert failures
     assert len(lost_tries()) == 1
@@ -586,7 +593,7 @@ def test_a_conductor_that_lost_the_job_changes_nothing(tmp_path: Path, settings:
 
     def take_over() -> None:
         wait_for_shard(seat=0)
-        assert lifecycle.requeue(Job.objects.get(pk=job.pk), reason="its lease expired")
+        assert job_moves.requeue(Job.objects.get(pk=job.pk), reason="its lease expired")
         attempt.execute(claim())
 
     with meanwhile(take_over):
@@ -607,7 +614,7 @@ def test_no_shard_is_forgotten_if_it_is_rejected_at_the_end(
 ) -> None:
     """The collector's thread collects the last report right after the conductor has read that no shard waits."""
     monkeypatch.setattr(conductor, "OBSERVE_SECONDS", 60)
-    collect, read_state, skipped = ShardResults.collect, moves.read_stage, list[ShardResults]()
+    collect, read_state, skipped = ShardResults.collect, shard_moves.read_stage, list[ShardResults]()
 
     def skip_once(self: ShardResults) -> None:
         if skipped:
@@ -623,7 +630,7 @@ def test_no_shard_is_forgotten_if_it_is_rejected_at_the_end(
         return state
 
     monkeypatch.setattr(ShardResults, "collect", skip_once)
-    monkeypatch.setattr(moves, "read_stage", read_early)
+    monkeypatch.setattr(shard_moves, "read_stage", read_early)
     make_simulator(tmp_path)
     tamper(monkeypatch, missing, number=4)
     assert_completed(conducted())
@@ -691,7 +698,7 @@ def test_a_disk_that_fills_during_the_merge_costs_an_attempt(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jobs.simulator.report_merge.merge", full)
+    monkeypatch.setattr("simc.report_merge.merge", full)
     make_simulator(tmp_path)
     job = conducted()
     assert (job.status, job.error_code) == ("running", None)
@@ -701,17 +708,17 @@ def test_a_disk_that_fills_during_the_merge_costs_an_attempt(
 def test_a_job_cancelled_before_its_first_process_is_billed_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = moves.create_stage
+    create = shard_moves.create_stage
 
     def cancel_first(*arguments: Any) -> bool:
         cancellation.cancel(Job.objects.get(), by=SYSTEM)
         return create(*arguments)
 
-    monkeypatch.setattr(moves, "create_stage", cancel_first)
+    monkeypatch.setattr(shard_moves, "create_stage", cancel_first)
     make_simulator(tmp_path)
     job = conducted(priority=Priority.HIGH, priority_fee_credits=100)
     assert (job.status, job.credits_consumed, job.sim_duration_ms) == ("cancelled", 0, None)
-    assert job.status_reason == lifecycle.CANCELLED.reason
+    assert job.status_reason == job_moves.CANCELLED.reason
     assert not Artifact.objects.exists()
 
 

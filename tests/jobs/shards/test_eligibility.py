@@ -7,9 +7,9 @@ import pytest
 
 from jobs.execution.shard_plan import NotSharded, reason_not_sharded
 from jobs.models import Job
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 
 SETS = "".join(f"profileset.s{number}+=level={number}\n" for number in range(1, 9))
 MAGE = f"mage=A\nenemy=B\n{SETS}"

@@ -6,7 +6,7 @@ import pytest
 
 from jobs.execution import progress
 from jobs.models import ShardedStage
-from jobs.simulator.progress import FinishedRun
+from simc.progress import FinishedRun
 from simservice.redis.client import redis
 from tests.jobs.shards.sharded_jobs import make_stage
 

@@ -19,10 +19,10 @@ from jobs.execution.shard_plan import (
     shard_input,
     shard_text,
 )
-from jobs.profiles.analysis import Analysis, analyse
-from jobs.profiles.grammar import tokens
-from jobs.profiles.numbers import Bounds, Numbers
-from jobs.profiles.policy import Rules
+from simc.profiles.analysis import Analysis, analyse
+from simc.profiles.grammar import tokens
+from simc.profiles.numbers import Bounds, Numbers
+from simc.profiles.policy import Rules
 from tests.minisim.conftest import EXECUTABLE
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
