@@ -10,8 +10,7 @@ from pathlib import Path
 
 from bench import trials
 from bench.simulator import EXECUTABLE
-from jobs.planning.multistage import StagePlan, beaten, plan, replicates, stage_text
-from jobs.planning.replicates import pooled, widening
+from jobs.planning.multistage import StagePlan, beaten, plan, pooled, replicates, stage_text, widening
 from simc import command
 from simc.profiles.analysis import analyse
 from simc.profiles.numbers import Bounds

@@ -6,7 +6,7 @@ statements of their own (`jobs/lifecycle/job_moves.sql`).
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -35,6 +35,7 @@ from jobs.live.progress import last_percent
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from sandbox.stop_reasons import StopReason
 from simc import report_details
+from simservice.ids import NEW_ID
 from simservice.postgresql.rows import RowReader
 from simservice.postgresql.statements import load, run
 from webhooks import events
@@ -53,6 +54,7 @@ SQL = load(
     JobMove.fragments(),
     ShardMove.fragments(),
     max_losses=str(MAX_LOSSES),
+    new_id=NEW_ID,
     claimed_columns=CLAIMED_JOB.columns,
     artifact_columns=", ".join(str(field.column) for field in ARTIFACT_FIELDS),
     artifact_values=", ".join(f"artifact.{field.column}" for field in ARTIFACT_FIELDS),
@@ -221,29 +223,58 @@ def cancel_requested(job: Job) -> bool:
     return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
 
 
-def start_run(job: Job, *, build: Build, stage: int = 1, try_number: int = 1) -> Run | None:
-    """Record the simulator process of a stage. The first one moves the job to running. One statement.
+@dataclass(frozen=True, kw_only=True)
+class Try:
+    """A try of a shard of a stage, as its run records it. A stage of one shard has no row of a shard, and one try.
 
-    `try_number` is the try of the stage's first shard, 1 for a stage that runs as one process.
-
-    Return None if another attempt has the job or it has ended.
+    `seat` is the number of the slot among those of the job; 0 is the slot that claimed the job.
     """
-    statement = SQL["start_job"] if stage == 1 else SQL["start_stage"]
-    if stage == 1:
+
+    stage_id: int | None = None
+    shard_id: int | None = None
+    number: int = 0
+    try_number: int = 1
+    seat: int = 0
+
+
+ONLY_TRY = Try()
+
+
+def start_run(job: Job, *, build: Build, stage: int = 1, shard: Try = ONLY_TRY) -> int | None:
+    """Record the simulator process of a try, and return the id of its run. One round trip; safe to repeat.
+
+    The first run moves the job to running. Return None if another attempt has the job, if it has ended, or if the
+    shard belongs to another try.
+    """
+    if job.status != Status.RUNNING:
         require(job.status, Status.RUNNING, JobMove.START)
     parameters = {
         "job_id": job.pk,
         "attempt": job.attempt,
         "build_id": build.pk,
         "stage": stage,
-        "try_number": try_number,
+        "stage_id": shard.stage_id,
+        "shard_id": shard.shard_id,
+        "shard": shard.number,
+        "try_number": shard.try_number,
+        "seat": shard.seat,
     }
-    rows = run(statement, values=parameters)
+    # The lock of the stage keeps the shard from being returned at the same time. The job is always locked first.
+    locks = () if shard.stage_id is None else (SQL["lock_job"], SQL["lock_sharded_stage"])
+    rows = run(*locks, SQL["start_run"], values=parameters)
     if not rows:
         return None
     job.status = Status.RUNNING
-    run_id, started_at = rows[0]
-    return Run(id=run_id, job=job, attempt=job.attempt, stage=stage, build=build, started_at=started_at)
+    return int(rows[0][0])
+
+
+def end_run(fields: Mapping[str, Any]) -> Iterator[int]:
+    """Record how the process of a run ended, unless the run was already recorded as lost. One statement.
+
+    `fields` are the parameters of the part `run_end`, and `run_id`. Return ids for the rows of its artifacts.
+    """
+    rows = run(SQL["end_run"], values={**fields, "count": len(Artifact.Kind)})
+    return iter([artifact_id for (artifact_id,) in rows])
 
 
 def lock_row(job: Job) -> bool:

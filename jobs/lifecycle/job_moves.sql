@@ -69,39 +69,50 @@ WITH open AS (
 )
 SELECT * FROM claimed
 
--- part: inserted_run
--- Insert the run of a stage if the part `held` contains the job.
-INSERT INTO jobs_run (
-    job_id, attempt, stage, shard, try_number, build_id, started_at, stopped_for, sandbox_layers
-)
-SELECT id, attempt, %(stage)s::integer, 0, %(try_number)s::integer, %(build_id)s::uuid, statement_timestamp(),
-    '', '[]'
-FROM held
-RETURNING id, started_at
+-- name: lock_sharded_stage
+-- Lock a stage's row.
+SELECT FROM jobs_shardedstage WHERE id = %(stage_id)s FOR NO KEY UPDATE
 
--- name: start_job
--- Move a job to running and insert its first run.
+-- name: start_run
+-- Insert the run of a try unless it exists. The first run moves the job to running. Without shards, `shard_id` is null.
+-- The lock prevents the job from ending or being requeued at the same time.
 WITH held AS (
-    UPDATE jobs_job SET status = 'running', build_id = %(build_id)s, started_at = statement_timestamp(),
+    SELECT id, attempt, status FROM jobs_job
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {claimed}
+        AND (%(shard_id)s::bigint IS NULL OR EXISTS (
+            SELECT FROM jobs_shard
+            WHERE id = %(shard_id)s AND try_number = %(try_number)s AND jobs_shard.status = 'running'
+        ))
+    FOR NO KEY UPDATE
+), started AS (
+    UPDATE jobs_job SET status = {start_job_to}, build_id = %(build_id)s, started_at = statement_timestamp(),
         updated_at = statement_timestamp()
-    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status = 'starting' RETURNING id, attempt
+    WHERE id = (SELECT id FROM held WHERE status IN {start_job_from}) RETURNING id, attempt
 ), event AS (
     INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
-    SELECT id, statement_timestamp(), 'starting', 'running', attempt, '' FROM held
-) {inserted_run}
-
--- name: start_stage
--- Insert the run of a later stage. The lock prevents the job from ending or being requeued at the same time.
-WITH held AS (
-    SELECT id, attempt FROM jobs_job
-    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running') FOR NO KEY UPDATE
-) {inserted_run}
+    SELECT id, statement_timestamp(), {start_job_from}, {start_job_to}, attempt, '' FROM started
+)
+INSERT INTO jobs_run (
+    job_id, attempt, stage, shard, try_number, seat, build_id, started_at, stopped_for, sandbox_layers
+)
+SELECT id, attempt, %(stage)s::integer, %(shard)s::integer, %(try_number)s::integer, %(seat)s::integer,
+    %(build_id)s::uuid, statement_timestamp(), '', '[]'
+FROM held
+ON CONFLICT (job_id, attempt, stage, shard, try_number) DO UPDATE SET seat = EXCLUDED.seat
+RETURNING id
 
 -- part: run_end
 -- Columns of a run whose process has ended, for use in an UPDATE.
 ended_at = statement_timestamp(), wall_ms = %(wall_ms)s, cpu_ms = %(cpu_ms)s,
 peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_for = %(stopped_for)s,
 sandbox_layers = %(layers)s
+
+-- name: end_run
+-- Record how a run ended, unless it was already recorded as lost. Return `count` ids for the rows of its artifacts.
+WITH ended AS (
+    UPDATE jobs_run SET {run_end} WHERE id = %(run_id)s AND ended_at IS NULL
+)
+SELECT {new_id} FROM generate_series(1, %(count)s::integer)
 
 -- name: renew_lease
 -- Renew the lease of a job. If the attempt has the job, return whether its cancellation was requested.

@@ -2,10 +2,6 @@
 -- one after the other, and each sees the previous one. Whether a stage is void is read from its job without a lock.
 -- If the job ends at the same moment, the move does no harm, because nothing reads the shards of an ended job.
 
--- name: lock_sharded_stage
--- Lock a stage's row.
-SELECT FROM jobs_shardedstage WHERE id = %(stage_id)s FOR NO KEY UPDATE
-
 -- name: claim_shard
 -- Start a try of the stage's first waiting shard. `conducts` is true for the slot that has the job: its seat is 0,
 -- it may use less than a slice, and it may run shard 0. A helper's shard comes after waiting jobs of the same or a
@@ -41,19 +37,6 @@ WITH open AS (
     FROM claimed WHERE jobs_shardedstage.id = claimed.stage_id
 )
 SELECT * FROM claimed
-
--- name: start_shard
--- Insert the run of a shard's try unless it exists, and return its id. The job's row is locked, so the job cannot
--- end or be requeued at the same time.
-INSERT INTO jobs_run (
-    job_id, attempt, stage, shard, try_number, seat, build_id, started_at, stopped_for, sandbox_layers
-)
-SELECT stage.job_id, stage.attempt, stage.stage, number, try_number, seat, stage.build_id,
-    statement_timestamp(), '', '[]'
-FROM jobs_shard JOIN jobs_shardedstage AS stage ON stage.id = stage_id {current_job}
-WHERE jobs_shard.id = %(shard_id)s AND try_number = %(try_number)s AND jobs_shard.status = 'running'
-ON CONFLICT (job_id, attempt, stage, shard, try_number) DO UPDATE SET seat = EXCLUDED.seat
-RETURNING id
 
 -- name: renew_shard
 -- Renew the lease of a running shard and extend its allowance by `wanted_ms`, or by the time that is left. Return

@@ -45,11 +45,11 @@ def _claim(worker: str, lanes: LaneRange) -> Job | ClaimedShard | None:
         job = job_moves.claim_job(worker, lanes=lanes, skipped_stages=skipped, skipped_branches=branches)
         if job is not None:
             return job
-        stage_id = shard_moves.find_open(skipped, lanes=lanes)
+        stage_id = shard_moves.find_open_stage(skipped, lanes=lanes)
         if stage_id is None:
             return None
         if _can_help(stage_id):
-            shard = shard_moves.claim(stage_id, worker=worker, conducts=False, lanes=lanes)
+            shard = shard_moves.claim_shard(stage_id, worker=worker, conducts=False, lanes=lanes)
             if shard is not None:
                 return shard
         # Another slot was faster, or a job that comes first is being claimed.

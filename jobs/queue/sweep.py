@@ -48,7 +48,7 @@ def sweep() -> dict[str, int]:
     done = {
         "recovered": recover_expired_leases(),
         "timed_out": end_overdue_waits(),
-        "removed_stages": shard_moves.remove_void(),
+        "removed_stages": shard_moves.remove_void_stages(),
     }
     try:
         done |= {"announced": announcements.announce_pending(), "woken": announcements.replenish()}

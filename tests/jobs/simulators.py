@@ -14,7 +14,7 @@ from django.db import connection
 
 from clients.models import Client
 from jobs.execution import attempt
-from jobs.execution.preparation import prepare
+from jobs.execution.attempt import prepare
 from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job

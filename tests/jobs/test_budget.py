@@ -13,8 +13,8 @@ from billing import ledger
 from billing.models import GrantReason, Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs.execution import attempt, budget, simulation, watcher
-from jobs.execution.budget import Budget
+from jobs.execution import attempt, simulator_run, time_limits
+from jobs.execution.time_limits import Budget
 from jobs.lifecycle import job_moves
 from jobs.models import Job
 from jobs.operations import hold_audit
@@ -49,10 +49,10 @@ def held_credits(job: Job) -> int:
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Extend budgets by one second whenever less than one is left."""
-    for module in (accept, budget):
+    for module in (accept, time_limits):
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
-    monkeypatch.setattr(budget, "MIN_AHEAD_SECONDS", 1)
-    monkeypatch.setattr(budget, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "MIN_AHEAD_SECONDS", 1)
+    monkeypatch.setattr(time_limits, "RETRY_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> 
 
 
 def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher.Watcher, "seconds_left", 30.0)
-    monkeypatch.setattr(simulation, "WATCH_SECONDS", 30.0)
+    monkeypatch.setattr(time_limits.JobLimit, "seconds_left", 30.0)
+    monkeypatch.setattr(simulator_run, "WATCH_SECONDS", 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)

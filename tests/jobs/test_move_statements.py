@@ -141,7 +141,7 @@ def test_a_stage_of_an_earlier_attempt_does_not_start() -> None:
 
 def test_a_stage_waits_for_a_move_of_its_job() -> None:
     build, job = BuildFactory.create(), make_running_job()
-    runs: list[Run | None] = []
+    runs: list[int | None] = []
 
     def requeue() -> None:
         Job.objects.update(attempt=job.attempt + 1)
