@@ -1,4 +1,4 @@
-"""The HTTP response of each error in `jobs/errors.py` (docs/reference/contract.md#error-codes)."""
+"""The HTTP response of each error in `jobs/errors.py` (docs/reference/errors.md#codes)."""
 
 from typing import Any
 from uuid import UUID
