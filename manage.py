@@ -14,7 +14,7 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "simservice.settings")
     # Collect garbage rarely: imported modules never become garbage, and scanning them takes a tenth of the start.
     gc.set_threshold(50_000, 20, 20)
-    from simservice.commands import execute
+    from simservice.operations.commands import execute
 
     return execute(sys.argv)
 

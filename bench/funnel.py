@@ -10,14 +10,14 @@ from pathlib import Path
 
 from bench import trials
 from bench.simulator import EXECUTABLE
-from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
-from jobs.execution.replicates import pooled, widening
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.simulator import command
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import Profileset, Report
+from jobs.planning.multistage import StagePlan, beaten, plan, replicates, stage_text
+from jobs.planning.replicates import pooled, widening
+from simc import command
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
+from simc.report_reader import read_report
+from simc.reports import Profileset, Report
 
 TRIALS = 10_000
 # Shift of a run's mean by its seed, in reported errors.

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from itertools import count, islice
 from typing import NamedTuple
 
-from jobs.profiles.analysis import MAX_OPTIONS, MAX_QUOTES, MAX_TEMPLATES
-from simservice.api.body_limit import MAX_JSON_BYTES
+from simc.profiles.analysis import MAX_OPTIONS, MAX_QUOTES, MAX_TEMPLATES
 from simservice.api.parsers import MAX_WIDE_BYTES
+from simservice.body_limit import MAX_JSON_BYTES
 
 PROFILE_BYTES = 2 * 1024 * 1024
 JSON_BYTES = MAX_JSON_BYTES

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 import psutil
 import psycopg
 
-from jobs.simulator.report_reader import read_report
+from simc.report_reader import read_report
 from tests.stack import ROOT, TERMINAL, Stack, running_stack
 
 PROFILESETS = 5_000

@@ -25,9 +25,10 @@ from clients.accounts import default_client, open_account  # noqa: E402
 from clients.audit import SYSTEM  # noqa: E402
 from clients.keys import create_key  # noqa: E402
 from clients.models import Membership  # noqa: E402
-from jobs import details, rankings  # noqa: E402
 from jobs.models import Build, DailyUsage, Job, JobDetails, JobRanking, Run  # noqa: E402
-from jobs.simulator.reports import Profileset, Statistics  # noqa: E402
+from jobs.results import details, rankings  # noqa: E402
+from simc import report_details  # noqa: E402
+from simc.reports import Profileset, Statistics  # noqa: E402
 from simservice.api.pagination import make_cursor  # noqa: E402
 
 # The number of jobs. Three in ten belong to the first account. All are within the retention period.
@@ -81,7 +82,9 @@ def _give_results(jobs: list[Job]) -> Build:
     Job.objects.filter(pk__in=[job.pk for job in jobs]).update(build=build, summary=summary, character="Ada")
     ranking, document = rankings.packed(_profilesets()) or b"", details.packed(_details())
     JobRanking.objects.bulk_create(JobRanking(job=job, document=ranking) for job in jobs)
-    JobDetails.objects.bulk_create(JobDetails(job=job, document=document, version=details.VERSION) for job in jobs)
+    JobDetails.objects.bulk_create(
+        JobDetails(job=job, document=document, version=report_details.VERSION) for job in jobs
+    )
     ran = {"attempt": 1, "build": build, "wall_ms": 9_000, "cpu_ms": 8_000, "exit_code": "0"}
     Run.objects.bulk_create(
         Run(job=job, stage=n, started_at=job.created_at, ended_at=job.created_at, **ran)
@@ -114,7 +117,7 @@ def _details() -> dict[str, Any]:
         "buffs": buffs,
         "damage": {"step": 1.0, "values": [1e5 + n for n in range(600)]},
     }
-    return {"version": details.VERSION, "fight": {"style": "Patchwerk", "targets": 1}, "actors": [actor]}
+    return {"version": report_details.VERSION, "fight": {"style": "Patchwerk", "targets": 1}, "actors": [actor]}
 
 
 def _some_ids(account: Account, *, waiting: bool) -> list[str]:

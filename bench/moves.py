@@ -17,7 +17,7 @@ from bench.stores import django_on_stores
 if TYPE_CHECKING:
     from billing.models import Account
     from clients.models import Client
-    from jobs.lifecycle import Outcome
+    from jobs.lifecycle.job_moves import Outcome
     from jobs.models import Build, Job
 
 THREADS = 4
@@ -144,14 +144,14 @@ def move_all(build: "Build", *, count: int) -> list[float]:
 
 def _move_one(build: "Build", *, worker: str) -> float:
     """Claim the best job, record one simulator process, and end the job; return the seconds of the claim."""
-    from jobs import lifecycle
     from jobs.execution import attempt
+    from jobs.lifecycle import job_moves
 
     started = time.perf_counter()
-    job = lifecycle.claim(worker)
+    job = job_moves.claim(worker)
     seconds = time.perf_counter() - started
     assert job is not None, "no job waits"
-    assert lifecycle.start_run(job, build=build) is not None
+    assert job_moves.start_run(job, build=build) is not None
     attempt.conclude(job, outcome(), [])
     return seconds
 
@@ -159,7 +159,7 @@ def _move_one(build: "Build", *, worker: str) -> float:
 def outcome() -> "Outcome":
     """Return the end of a completed job."""
     from jobs.enums import Status
-    from jobs.lifecycle import Outcome
+    from jobs.lifecycle.job_moves import Outcome
 
     return Outcome(
         status=Status.COMPLETED,
@@ -188,9 +188,9 @@ def in_threads(work: Callable[[int], None]) -> None:
 def _require_clean_books(jobs: int) -> None:
     """Assert that all jobs have ended and that the ledger matches them."""
     from billing import ledger
-    from jobs import hold_audit
     from jobs.enums import Status
     from jobs.models import Job
+    from jobs.operations import hold_audit
 
     assert Job.objects.filter(status=Status.COMPLETED).count() == jobs
     assert [*ledger.verify(), *hold_audit.discrepancies()] == []

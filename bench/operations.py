@@ -11,10 +11,10 @@ from bench.callers import BODY
 from bench.moves import make_build, outcome
 from bench.population import Caller
 from billing import ledger
-from jobs import lifecycle
 from jobs.execution import attempt
+from jobs.lifecycle import job_moves
 from jobs.models import Build, Job
-from jobs.queueing import forecast, sweep
+from jobs.queue import forecast, sweep
 from webhooks import claims as webhook_claims
 from webhooks import dispatcher
 
@@ -61,7 +61,7 @@ class Operations:
         assert response.status_code == 200, response.content
 
     def _claim(self) -> None:
-        job = lifecycle.claim("bench:1")
+        job = job_moves.claim("bench:1")
         assert job is not None
         self._claimed.append(job)
 
@@ -70,7 +70,7 @@ class Operations:
         for job in self._claimed:
             ledger.purchase(job.account, HELD_CREDITS, reason="bench")
             ledger.hold(job.account, HELD_CREDITS, job_id=job.pk)
-            assert lifecycle.start_run(job, build=self._build) is not None
+            assert job_moves.start_run(job, build=self._build) is not None
         waiting = iter(self._claimed)
         durations = _timed(lambda: attempt.conclude(next(waiting), outcome(), []), len(self._claimed))
         self._claimed.clear()

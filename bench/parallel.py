@@ -17,8 +17,8 @@ from typing import Any
 
 from bench import machine
 from bench.local import LocalStack, local_stack, second_worker
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import Report
+from simc.report_reader import read_report
+from simc.reports import Report
 
 RUNS = 20
 SETS = 100

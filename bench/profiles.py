@@ -10,9 +10,9 @@ import tracemalloc
 
 from bench import hostile
 from bench.hostile import Body
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 
 SETTINGS = {
     "DJANGO_SETTINGS_MODULE": "simservice.settings",
@@ -56,7 +56,7 @@ def _handling_seconds(body: Body) -> float:
 
     from jobs.api.plain_text import from_text
     from jobs.api.submission_request import from_json
-    from jobs.profiles.analysis import analyse_submitted
+    from simc.profiles.analysis import analyse_submitted
     from simservice.api.errors import ApiError
     from simservice.api.parsers import PlainTextParser, parse_json
 

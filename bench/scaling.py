@@ -18,7 +18,7 @@ from bench.percentiles import percentile
 from bench.slot_time import SlotRun, SlotTime, divided
 from bench.statement_log import Statement, logged
 from bench.table import formatted
-from jobs.simulator import json_stream
+from simc import json_stream
 
 SLOTS = (2, 4, 8, 16, 32)
 SETS = 1_000

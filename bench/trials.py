@@ -3,12 +3,12 @@
 import random
 from dataclasses import dataclass
 
-from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
-from jobs.execution.replicates import pooled, widening
-from jobs.profiles.analysis import Analysis, analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.planning.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.planning.replicates import pooled, widening
+from simc.profiles.analysis import Analysis, analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
+from simc.reports import Profileset, Statistics
 
 CANDIDATES = 200
 # Distance of the worst and of the second best, in percent of the best.

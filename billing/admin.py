@@ -1,12 +1,12 @@
 """Admin pages for the ledger.
 
-Accounts are in `clients/admin.py`, which writes the audit log, and plans in `jobs/plan_admin.py`.
+Accounts are in `clients/admin.py`, which writes the audit log, and plans in `jobs/operations/plan_admin.py`.
 """
 
 from django.contrib import admin
 
 from billing.models import Entry, Grant, Hold
-from simservice.admin import LargeTableMixin, ReadOnlyMixin
+from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
 
 
 @admin.register(Grant)

@@ -30,7 +30,7 @@ from billing.portions import Portion, available_portions, spendable, take
 from billing.verification import verify as verify
 from simservice.clocks import database_time
 from simservice.ids import next_id
-from simservice.statements import load, run
+from simservice.postgresql.statements import load, run
 
 SQL = load(__file__)
 MAX_REASON_CHARACTERS = 200

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from simservice.statements import load
+from simservice.postgresql.statements import load
 
 SQL = load(__file__)
 

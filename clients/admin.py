@@ -24,9 +24,9 @@ from clients.accounts import open_account
 from clients.audit import Action
 from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from simservice.admin import LargeTableMixin, ReadOnlyMixin
-from simservice.admin_actions import MAX_SELECTED, Effect, preview
-from simservice.admin_forms import OPENED, FreshFormMixin
+from simservice.admin.actions import MAX_SELECTED, Effect, preview
+from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
+from simservice.admin.forms import OPENED, FreshFormMixin
 
 # The purpose of tokens in previews
 BOOKING = "booking"

@@ -11,7 +11,7 @@ from billing.models import Account, Plan
 from clients import keys
 from clients.models import ApiKey, Client
 from simservice.api.errors import ExpiredToken, InvalidToken, MissingToken, ReadOnlyKey, RevokedToken
-from simservice.logs import add_log_ids
+from simservice.telemetry.logs import add_log_ids
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from simservice.api.addresses import client_address, network_of
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
 from simservice.api.middleware import RATE_LIMIT_HEADERS
-from simservice.metrics import RATE_LIMITED
 from simservice.redis.client import best_effort
+from simservice.telemetry.metrics import RATE_LIMITED
 from simservice.web.error_pages import render_error
 from simservice.web.waiting import WAITED
 

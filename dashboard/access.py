@@ -19,7 +19,7 @@ from clients import audit, members
 from clients.audit import Actor
 from clients.members import Role
 from clients.models import Membership
-from simservice.logs import add_log_ids
+from simservice.telemetry.logs import add_log_ids
 
 P = ParamSpec("P")
 PageView = Callable[Concatenate[HttpRequest, "AccountAccess", P], HttpResponseBase]

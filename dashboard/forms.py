@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 
-from dashboard import password_reset, sign_up
+from dashboard.login import password_reset, sign_up
 from simservice.web import mail
 
 

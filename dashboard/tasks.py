@@ -19,7 +19,7 @@ BATCH = 10_000
 @app.task(name="dashboard.tasks.mail_sign_up_link")
 def mail_sign_up_link(*, email: str, base: str, wanted: str, invitation: int | None) -> None:
     """Mail the reply to a sign-up."""
-    from dashboard import sign_up  # loads all pages, to build links
+    from dashboard.login import sign_up  # loads all pages, to build links
 
     mail.run_in_background(lambda: sign_up.mail_link(email=email, base=base, wanted=wanted, invitation=invitation))
 
@@ -27,7 +27,7 @@ def mail_sign_up_link(*, email: str, base: str, wanted: str, invitation: int | N
 @app.task(name="dashboard.tasks.mail_reset_link")
 def mail_reset_link(*, email: str, base: str) -> None:
     """Mail the reply to a request for a password reset."""
-    from dashboard import password_reset  # loads all pages, to build links
+    from dashboard.login import password_reset  # loads all pages, to build links
 
     mail.run_in_background(lambda: password_reset.mail_link(email=email, base=base))
 

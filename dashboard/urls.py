@@ -2,31 +2,12 @@
 
 from django.urls import include, path
 
-from dashboard import (
-    audit_log,
-    clients,
-    compare,
-    data,
-    deliveries,
-    docs,
-    example,
-    first_steps,
-    guides,
-    history,
-    job_form,
-    job_list,
-    job_page,
-    overview,
-    people,
-    profile,
-    run_again,
-    sharing,
-    sign_up,
-    views,
-    webhooks,
-)
-from dashboard import credits as credit_pages
-from dashboard.card.view import card
+from dashboard.account import audit_log, clients, deliveries, export_and_delete, people, profile, webhooks
+from dashboard.account import credits as credit_pages
+from dashboard.jobs import compare, first_steps, history, job_form, job_list, job_page, overview, run_again, sharing
+from dashboard.login import sign_up
+from dashboard.public import docs, example, guides, views
+from dashboard.public.card.view import card
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -45,9 +26,9 @@ urlpatterns = [
     path("accounts/2fa/", include("allauth.mfa.urls")),
     path("accounts/profile/", profile.profile, name="profile"),
     path("accounts/sessions/", profile.sessions, name="usersessions_list"),
-    path("accounts/data/", data.user_data, name="user_data"),
-    path("accounts/data/exports/<id:export_id>/", data.user_export, name="user_export"),
-    path("accounts/delete/", data.delete_user, name="delete_user"),
+    path("accounts/data/", export_and_delete.user_data, name="user_data"),
+    path("accounts/data/exports/<id:export_id>/", export_and_delete.user_export, name="user_export"),
+    path("accounts/delete/", export_and_delete.delete_user, name="delete_user"),
     path("invitations/<token:token>", people.invitation, name="invitation"),
     # Pages of an account
     path("dashboard/", overview.choose, name="dashboard"),
@@ -84,11 +65,15 @@ urlpatterns = [
     path("dashboard/<slug:account>/usage", credit_pages.used, name="usage"),
     path("dashboard/<slug:account>/usage.csv", credit_pages.usage_csv, name="usage_csv"),
     path("dashboard/<slug:account>/audit", audit_log.audit_log, name="audit"),
-    path("dashboard/<slug:account>/data", data.account_data, name="account_data"),
-    path("dashboard/<slug:account>/data/exports/<id:export_id>", data.account_export, name="account_export"),
-    path("dashboard/<slug:account>/data/delete", data.delete_account, name="delete_account"),
-    path("dashboard/<slug:account>/data/sharing", data.account_sharing, name="account_sharing"),
-    path("dashboard/<slug:account>/data/keep", data.keep_account, name="keep_account"),
+    path("dashboard/<slug:account>/data", export_and_delete.account_data, name="account_data"),
+    path(
+        "dashboard/<slug:account>/data/exports/<id:export_id>",
+        export_and_delete.account_export,
+        name="account_export",
+    ),
+    path("dashboard/<slug:account>/data/delete", export_and_delete.delete_account, name="delete_account"),
+    path("dashboard/<slug:account>/data/sharing", export_and_delete.account_sharing, name="account_sharing"),
+    path("dashboard/<slug:account>/data/keep", export_and_delete.keep_account, name="keep_account"),
     path("dashboard/<slug:account>/people", people.people, name="people"),
     path("dashboard/<slug:account>/people/leave", people.leave, name="leave_account"),
     path("dashboard/<slug:account>/people/<id:member_id>/role", people.change_role, name="change_role"),

@@ -12,15 +12,18 @@ from django.utils import timezone
 
 from clients import audit
 from clients.audit import Actor
-from jobs import cancellation, lifecycle, operator_actions, queries, story
-from jobs import plan_admin as plan_admin
-from jobs.builds import registry
+from jobs import registry
 from jobs.enums import ACTIVE, WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded
+from jobs.execution import build_probe
+from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Build, Job
-from jobs.queueing import announcements
-from simservice.admin import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
-from simservice.admin_actions import Effect, counted, preview
+from jobs.operations import operator_actions, story
+from jobs.operations import plan_admin as plan_admin
+from jobs.queue import announcements
+from jobs.results import queries
+from simservice.admin.actions import Effect, counted, preview
+from simservice.admin.base import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
 from simservice.ids import first_id_of
 
 STATE_FIELDS = (
@@ -94,7 +97,7 @@ class AttentionFilter(admin.SimpleListFilter):
     parameter_name = "attention"
     conditions = {
         "error": queries.RECENT_ERROR,
-        "stalled": lifecycle.STALLED,
+        "stalled": job_moves.STALLED,
         "unannounced": announcements.UNANNOUNCED,
     }
 
@@ -304,13 +307,13 @@ class BuildAdmin(ReadOnlyMixin, admin.ModelAdmin):
     def restore_working(self, request: HttpRequest, builds: list[Build]) -> None:
         """Restore builds, except those that do not work on this machine."""
         # It starts simulators, and no other request needs the code for that.
-        from jobs.builds import registration
+        from jobs.operations import build_registration
 
         working = []
         for build in builds:
             try:
-                registration.require_as_registered(build)
-            except (registration.UnusableBuild, registration.NotChecked) as error:
+                build_registration.require_as_registered(build)
+            except (build_probe.UnusableBuild, build_probe.NotChecked) as error:
                 self.message_user(request, f"{build} was not restored: {error}", messages.ERROR)
             else:
                 working.append(build)

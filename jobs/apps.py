@@ -8,7 +8,7 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the metrics."""
-        from jobs.metrics import QueueCollector
-        from simservice.metrics import SERVICE
+        from jobs.operations.metrics import QueueCollector
+        from simservice.telemetry.metrics import SERVICE
 
         SERVICE.register(QueueCollector())

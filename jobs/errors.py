@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from jobs.enums import PublicStatus
-from jobs.profiles.policy import Refusal
+from simc.profiles.policy import Refusal
 
 
 class JobsError(Exception):

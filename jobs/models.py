@@ -1,4 +1,4 @@
-"""Models of jobs and builds. Only `jobs/lifecycle.py` changes the status of a job."""
+"""Models of jobs and builds. Only `jobs/lifecycle/job_moves.py` changes the status of a job."""
 
 import uuid
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ class Job(models.Model):
     # job has ended with a report, the name in the report.
     character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="", db_default="")
     other_characters = models.PositiveIntegerField(default=0, db_default=0)
-    # The title that a member gave the job on its page (`jobs/titles.py`), empty if none did.
+    # The title that a member gave the job on its page (`jobs/results/titles.py`), empty if none did.
     given_title = models.CharField(max_length=TITLE_LENGTH, blank=True, default="", db_default="")
 
     # Limits, copied from the plan at submission so that a changed plan does not affect accepted jobs
@@ -161,7 +161,7 @@ class Job(models.Model):
     # The kind, stage and reason of each requested artifact that could not be stored
     missing_artifacts = models.JSONField(default=list, db_default=[])
 
-    # The W3C `traceparent` of the request that submitted the job, empty without traces (`simservice/tracing.py`)
+    # The W3C `traceparent` of the request that submitted the job, empty without traces
     trace_parent = models.CharField(max_length=55, blank=True, default="", db_default="")
     share_token = models.CharField(max_length=22, unique=True)
     # When the files and the profile text were removed at the end of the retention period
@@ -298,7 +298,7 @@ class JobProfile(models.Model):
 
 
 class MetadataEntry(models.Model):
-    """An entry of a job's metadata, from which lists find the job (`jobs/listing.py`).
+    """An entry of a job's metadata, from which lists find the job (`jobs/results/listing.py`).
 
     A trigger on jobs writes it. `digest` is computed by the function `jobs_metadata_digest` of the database
     (`jobs/migrations/0023_metadata_entries.py`). It is deleted at the end of the retention period.
@@ -317,7 +317,7 @@ class MetadataEntry(models.Model):
 
 
 class JobDetails(models.Model):
-    """The details of a job's report, as compressed JSON (`jobs/details.py`). Written when the job ends."""
+    """The details of a job's report, as compressed JSON (`jobs/results/details.py`). Written when the job ends."""
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="details")
     version = models.PositiveSmallIntegerField()
@@ -328,7 +328,7 @@ class JobDetails(models.Model):
 
 
 class JobRanking(models.Model):
-    """All profilesets of a job, if its summary lists only some, as compressed JSON (`jobs/rankings.py`)."""
+    """All profilesets of a job, if its summary lists only some, as compressed JSON (`jobs/results/rankings.py`)."""
 
     job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="ranking")
     document = models.BinaryField()
@@ -396,7 +396,7 @@ class Shard(models.Model):
     allowance_ms = models.PositiveBigIntegerField(default=0)
     # The time that is billed for the try that counts, once it has ended.
     billed_ms = models.PositiveBigIntegerField(default=0)
-    # How the try ended (`jobs.shards.results.ShardResult`), once it has ended.
+    # How the try ended (`jobs.execution.shard_results.ShardResult`), once it has ended.
     result = models.JSONField(null=True)
 
     class Meta:
@@ -510,7 +510,7 @@ class Artifact(models.Model):
 
 
 class StoredBytes(models.Model):
-    """Bytes of an account's artifacts that are not removed yet, counted when jobs end (`jobs/storage.py`)."""
+    """Bytes of an account's artifacts, counted when jobs end (`jobs/artifacts/storage.py`)."""
 
     account = models.OneToOneField(
         Account, primary_key=True, on_delete=models.CASCADE, related_name="+", editable=False

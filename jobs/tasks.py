@@ -7,10 +7,10 @@ from celery.signals import worker_init
 from django.db import Error as DatabaseError
 from redis.exceptions import RedisError
 
-from jobs import retention, simulation_worker
-from jobs.builds import registry
-from jobs.queueing import sweep as sweeping
-from jobs.runs import directories
+from jobs import registry
+from jobs.artifacts import retention
+from jobs.execution import directories, simulation_worker
+from jobs.queue import sweep as sweeping
 from simservice import clocks
 from simservice.celery import app, required
 from webhooks import tasks as webhook_tasks
@@ -33,7 +33,7 @@ def add_slots(sender: Any, **_: Any) -> None:
         sender.app.steps["worker"].add(simulation_worker.Slots)
 
 
-@app.task(name="jobs.tasks.simulate", Request="jobs.simulation_worker:SlotRequest")
+@app.task(name="jobs.tasks.simulate", Request="jobs.execution.simulation_worker:SlotRequest")
 def simulate() -> None:
     """Run waiting jobs and shards in a slot of this worker. A worker without slots leaves them to others."""
     if simulation_worker.Slots.are_open:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from jobs.profiles.grammar import Option, TemplateError, Token, decode, expand_templates, tokens
 from minisim.values import SimulatorError
+from simc.profiles.grammar import Option, TemplateError, Token, decode, expand_templates, tokens
 
 PROFILES = Path(__file__).parent / "profiles"
 MAX_INCLUDE_DEPTH = 50

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from jobs.profiles.grammar import Option, Token, profileset_name
 from minisim.actor import ENEMY_TYPES, PET_TYPES, PLAYER_TYPES, Actor
 from minisim.command_line import read_tokens
 from minisim.settings import Settings
 from minisim.values import SimulatorError
+from simc.profiles.grammar import Option, Token, profileset_name
 
 _IMPORTS = frozenset({"armory", "guild", "local_json"})
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from billing.models import Account, Entry, Grant
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from jobs import retention
+from jobs.artifacts import retention
 from jobs.models import Artifact, DailyUsage, Job, JobEvent, JobProfile
 from privacy.archive import Row, Section, pages, rows_of
 from webhooks.models import Delivery, Endpoint, Event

@@ -23,9 +23,10 @@ from billing.models import Account
 from clients import audit, keys
 from clients.audit import SYSTEM, Action, Actor
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from jobs import cancellation, retention
+from jobs.artifacts import retention
 from jobs.enums import ACTIVE
 from jobs.errors import JobAlreadyEnded
+from jobs.lifecycle import cancellation
 from jobs.models import DailyUsage, Job, StoredBytes
 from privacy import exports
 from privacy.errors import DeletionStarted

@@ -13,8 +13,8 @@ from privacy import accounts
 from privacy.accounts import InUse
 from privacy.errors import DeletionStarted
 from privacy.models import AccountDeletion, Export
-from simservice.admin import LargeTableMixin, ReadOnlyMixin
-from simservice.admin_actions import MAX_SELECTED, Effect, preview
+from simservice.admin.actions import MAX_SELECTED, Effect, preview
+from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
 
 
 @admin.register(Export)

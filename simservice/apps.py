@@ -7,9 +7,6 @@ class SimserviceConfig(AppConfig):
     name = "simservice"
 
     def ready(self) -> None:
-        from simservice import (
-            checks,  # noqa: F401 - registers the checks
-            form_messages,
-        )
+        from simservice.web import form_messages
 
         form_messages.use()

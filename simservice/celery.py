@@ -99,9 +99,9 @@ def required(handler: Handler) -> Handler:
 @required
 def limit_worker_statements(**_: Any) -> None:
     """Limit the duration of this worker's database statements."""
-    from simservice import database
+    from simservice.postgresql import connections
 
-    database.limit_statements(database.WORKER_STATEMENT_SECONDS)
+    connections.limit_statements(connections.WORKER_STATEMENT_SECONDS)
 
 
 @task_prerun.connect

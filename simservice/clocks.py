@@ -9,10 +9,10 @@ from typing import cast
 
 from django.db import connection
 
-from simservice import causes
 from simservice.redis import shared_metrics
 from simservice.redis.client import redis
 from simservice.redis.shared_metrics import SharedCounter
+from simservice.telemetry import causes
 
 WRONG_CLOCKS = SharedCounter("wrong_clocks", "Times that a process found its clock to be wrong.", {})
 

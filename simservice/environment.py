@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import environ
 from redis.connection import parse_url
 
-from simservice import public_names
+from simservice.network import public_names
 
 Value = TypeVar("Value")
 HELP = (

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from django.http.request import split_domain_port, validate_host
 
-from simservice.api.body_limit import MAX_BODY_BYTES, MAX_FORM_BYTES
+from simservice.body_limit import MAX_BODY_BYTES, MAX_FORM_BYTES
 from simservice.environment import Environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -159,9 +159,9 @@ INSTALLED_APPS = [
     "dashboard",
 ]
 MIDDLEWARE = [
-    "simservice.metrics.MetricsMiddleware",
+    "simservice.telemetry.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
-    *(["simservice.tracing.TracingMiddleware"] if OTEL_EXPORTER_OTLP_ENDPOINT else []),
+    *(["simservice.telemetry.tracing.TracingMiddleware"] if OTEL_EXPORTER_OTLP_ENDPOINT else []),
     "simservice.web.caching.NoStoreMiddleware",
     "simservice.web.error_pages.EnvelopeMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
@@ -207,7 +207,7 @@ DATABASES["default"].setdefault("OPTIONS", {}).update(
     keepalives_count=3,
     tcp_user_timeout=30_000,
     connect_timeout=5,
-    # PostgreSQL plans each prepared statement of simservice/statements.py only once per connection.
+    # PostgreSQL plans each prepared statement of simservice/postgresql/statements.py only once per connection.
     options="-c idle_in_transaction_session_timeout=15s -c lock_timeout=10s -c client_connection_check_interval=1s"
     " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
     " -c plan_cache_mode=force_generic_plan",
@@ -302,7 +302,7 @@ FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler
 FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES + 1
 
 # Login (django-allauth): with an email address, or with a username for operators
-AUTHENTICATION_BACKENDS = ["dashboard.backends.LoginBackend"]
+AUTHENTICATION_BACKENDS = ["dashboard.login.backends.LoginBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
@@ -311,8 +311,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "dashboard"
-CSRF_FAILURE_VIEW = "dashboard.views.form_expired"
-ACCOUNT_ADAPTER = "dashboard.adapters.UserAdapter"
+CSRF_FAILURE_VIEW = "dashboard.public.views.form_expired"
+ACCOUNT_ADAPTER = "dashboard.login.adapters.UserAdapter"
 ACCOUNT_FORMS = {
     "login": "dashboard.forms.LoginForm",
     "signup": "dashboard.forms.SignUpForm",
@@ -336,7 +336,7 @@ ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 # Users are notified of a changed password or second factor. No mail is sent to unknown addresses.
 ACCOUNT_EMAIL_NOTIFICATIONS = True
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
-MFA_ADAPTER = "dashboard.adapters.SecondFactorAdapter"
+MFA_ADAPTER = "dashboard.login.adapters.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = SERVICE_BRAND
 # Also accept the previous and the next code (30 s each), for inexact clocks and slow typing.
@@ -367,20 +367,22 @@ LOG_FORMAT = env.one_of("LOG_FORMAT", "text", "json")
 # The project of Sentry that receives the errors in the log (empty: none)
 SENTRY_DSN = env.sentry("SENTRY_DSN")
 _sentry = (
-    {"sentry": {"()": "simservice.sentry.Handler", "dsn": SENTRY_DSN, "filters": ["ids"]}} if SENTRY_DSN else {}
+    {"sentry": {"()": "simservice.telemetry.sentry.Handler", "dsn": SENTRY_DSN, "filters": ["ids"]}}
+    if SENTRY_DSN
+    else {}
 )
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
         "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
-        "json": {"()": "simservice.logs.JsonLines"},
+        "json": {"()": "simservice.telemetry.logs.JsonLines"},
     },
     "filters": {
-        "causes": {"()": "simservice.causes.NameCauses"},
-        "ids": {"()": "simservice.logs.AddIds"},
-        "paths": {"()": "simservice.logs.HidePaths"},
-        "repeats": {"()": "simservice.logs.DropRepeats"},
+        "causes": {"()": "simservice.telemetry.causes.NameCauses"},
+        "ids": {"()": "simservice.telemetry.logs.AddIds"},
+        "paths": {"()": "simservice.telemetry.logs.HidePaths"},
+        "repeats": {"()": "simservice.telemetry.logs.DropRepeats"},
     },
     "handlers": {
         "console": {

@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path, register_converter
 
+from simservice.admin import access, filters
 from simservice.api.addresses import api_url
 from simservice.api.errors import (
     DatabaseUnavailable,
@@ -17,22 +18,21 @@ from simservice.api.errors import (
 )
 from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
-from simservice.database import DATABASE_UNAVAILABLE
 from simservice.ids import IdConverter, TokenConverter
-from simservice.web import admin_access, admin_filters, health, trailing_slashes
+from simservice.postgresql.connections import DATABASE_UNAVAILABLE
+from simservice.web import health, trailing_slashes
 from simservice.web.error_pages import is_api_path, render_error, wants_json
 from simservice.web.prometheus import metrics
 
 register_converter(TokenConverter, "token")
 register_converter(IdConverter, "id")
 admin.autodiscover()
-admin_access.require_two_factor(admin.site)
-admin_filters.check_filters(admin.site)
+access.require_two_factor(admin.site)
+filters.check_filters(admin.site)
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
     path("", include("billing.urls")),
-    path("", include("jobs.urls")),
     path("", include("dashboard.urls")),
     path("admin/", include("dashboard.console.urls")),
     path("admin/", admin.site.urls),

@@ -18,9 +18,9 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker, Settings
 
 from clients.models import ApiKey
-from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_READS
 from jobs.models import Build
+from jobs.operations import build_registration
 from simservice.redis import shared_metrics
 from simservice.redis.client import outage, redis
 from tests import pgbouncer
@@ -177,7 +177,7 @@ def key(db: None) -> tuple[ApiKey, str]:
 @pytest.fixture
 def minisim(transactional_db: None) -> Build:
     """Register the built-in simulator as a build, like the local stack."""
-    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
+    return build_registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS)
 
 
 class Api:

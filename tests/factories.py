@@ -16,8 +16,8 @@ from clients.accounts import default_client, open_account
 from clients.audit import SYSTEM, Actor
 from clients.keys import ALPHABET, PREFIX, checksum, create_key
 from clients.models import ApiKey, Client, Invitation, Membership
-from jobs import lifecycle
 from jobs.enums import Channel, MoveResult, Priority, Status
+from jobs.lifecycle import job_moves
 from jobs.models import Build, Job
 from privacy.models import Export
 from simservice.ids import new_token, next_id
@@ -186,13 +186,13 @@ def make_job(
 
 def start_attempt(job: Job, *, worker: str) -> MoveResult:
     """Assign this waiting job to a worker, as a claim of the best one does."""
-    return lifecycle.move(
+    return job_moves.move(
         job,
         to=Status.STARTING,
         reason=f"claimed by {worker}",
         attempt=job.attempt + 1,
         worker=worker,
-        lease_expires_at=lifecycle.lease_end(),
+        lease_expires_at=job_moves.lease_end(),
     )
 
 
@@ -200,6 +200,6 @@ def make_running_job(**fields: Any) -> Job:
     """Return a job that a worker has claimed and started."""
     job = make_job(**fields)
     assert start_attempt(job, worker="worker-1")
-    assert lifecycle.start_run(job, build=BuildFactory.create()) is not None
+    assert job_moves.start_run(job, build=BuildFactory.create()) is not None
     job.refresh_from_db()
     return job

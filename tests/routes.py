@@ -19,9 +19,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from billing.models import Account
 from clients.accounts import default_client
-from jobs import artifacts, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
 from tests.factories import (
     make_account,
@@ -172,10 +173,10 @@ def world(shared_rows: None) -> World:
     """An ended job with an artifact, and two callers."""
     (key, owner), (_, stranger) = make_key(), make_key()
     job = make_running_job(client=key.client, metadata={"note": "a secret"})
-    artifact = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}"))
+    artifact = artifact_files.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}"))
     artifact.save(force_insert=True)
     outcome = Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"metric": "dps", "mainActor": None})
-    assert lifecycle.finish(job, outcome)
+    assert job_moves.finish(job, outcome)
     return World(Job.objects.get(pk=job.pk), artifact, owner, stranger)
 
 

@@ -14,10 +14,11 @@ from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 
 from clients.accounts import default_client
-from jobs import labels, lifecycle
 from jobs.enums import ACTIVE, PublicStatus, Status
+from jobs.lifecycle import job_moves
 from jobs.models import Build, Job
-from jobs.queueing import forecast
+from jobs.queue import forecast
+from jobs.results import labels
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, start_attempt
@@ -150,7 +151,7 @@ def test_every_status_has_a_public_status_and_a_label(status: Status) -> None:
 def test_an_account_counts_each_unfinished_job_once(job: Job) -> None:
     client = default_client(job.account)
     make_job(client)
-    assert lifecycle.mark_queued(make_job(client))
+    assert job_moves.mark_queued(make_job(client))
     snapshot = Api(make_key(job.account)[1]).get("usage").json()["snapshot"]
     assert snapshot == {"activeJobs": 3, "queuedJobs": 3, "runningJobs": 0}
     assert Job.objects.filter(account=job.account, status__in=ACTIVE).count() == 3

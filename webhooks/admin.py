@@ -6,8 +6,8 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from simservice.admin import LargeTableMixin, ReadOnlyMixin
-from simservice.admin_actions import Effect, counted, preview
+from simservice.admin.actions import Effect, counted, preview
+from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
 from webhooks.endpoints import EndpointError
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.redelivery import Redelivery, redeliver

@@ -13,7 +13,7 @@ class WebhooksConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the metrics, and warn of addresses that are exempt from the rules."""
-        from simservice.metrics import SERVICE
+        from simservice.telemetry.metrics import SERVICE
         from webhooks.metrics import DeliveryCollector
 
         SERVICE.register(DeliveryCollector())

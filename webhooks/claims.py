@@ -17,7 +17,7 @@ from django.db import connection, transaction
 from django.db.models import Count
 from django.db.models.functions import Now
 
-from simservice.statements import load
+from simservice.postgresql.statements import load
 from webhooks import endpoints
 from webhooks.models import Delivery, Endpoint, Event
 

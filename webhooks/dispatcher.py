@@ -17,8 +17,8 @@ from contextlib import closing
 
 from django.conf import settings
 
-from simservice import tracing
-from simservice.logs import log_ids
+from simservice.telemetry import tracing
+from simservice.telemetry.logs import log_ids
 from webhooks import claims, http_client, retries, signing
 from webhooks.claims import Attempt, SlotPool
 from webhooks.connection_pool import ConnectionPool

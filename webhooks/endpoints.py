@@ -18,7 +18,7 @@ from clients.models import Client
 from simservice import encryption
 from simservice.clocks import database_time
 from simservice.encryption import EncryptedValue, Purpose
-from webhooks import addresses, name_resolution
+from simservice.network import addresses, name_resolution
 from webhooks.models import Endpoint
 
 PREFIX = "whsec_"

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from simservice.api.times import iso
 from simservice.celery import send
+from simservice.postgresql.statements import load
 from simservice.redis.client import best_effort, redis
-from simservice.statements import load
 from webhooks.models import Event, event_name
 
 QUEUE = "webhooks"

@@ -15,11 +15,12 @@ from requests import RequestException
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ClosedPoolError, DecodeError, HTTPError, NewConnectionError, ProtocolError, SSLError
 
-from webhooks import addresses, advice
-from webhooks.addresses import AddressRefused
+from simservice.network import addresses
+from simservice.network.addresses import AddressRefused
+from simservice.network.name_resolution import NotResolved, resolve
+from webhooks import advice
 from webhooks.connection_pool import ConnectionPool, Exchange, InvalidResponse, ServerSession, exchange
 from webhooks.models import Delivery
-from webhooks.name_resolution import NotResolved, resolve
 
 # For the whole request: name resolution, connection, TLS, headers and body (`docs/reference/limits.md#limits`).
 TIMEOUT_SECONDS = 10.0

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from simservice.metrics import gauge
+from simservice.telemetry.metrics import gauge
 from webhooks import endpoints, events
 from webhooks.models import Delivery
 

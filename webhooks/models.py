@@ -7,8 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from clients.models import Client
-
-MAX_URL = 2048
+from simservice.network.addresses import MAX_URL
 
 
 def event_name() -> str:
@@ -123,7 +122,7 @@ class Event(models.Model):
     # While it is being sent: when its worker counts as lost.
     lease_expires_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
-    # That of the job (`simservice/tracing.py`)
+    # That of the job (`simservice/telemetry/tracing.py`)
     trace_parent = models.CharField(max_length=55, blank=True, default="", db_default="")
 
     class Meta:

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from clients.audit import SYSTEM
 from simservice.clocks import database_time
-from simservice.statements import load
+from simservice.postgresql.statements import load
 from webhooks import endpoints
 from webhooks.claims import Attempt
 from webhooks.http_client import Response

@@ -11,16 +11,17 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard.overview import lanes_of
-from jobs import lifecycle, queries
-from jobs.builds import registry
+from dashboard.jobs.overview import lanes_of
+from jobs import registry
 from jobs.enums import CLAIMED
+from jobs.lifecycle import job_moves
 from jobs.models import Build, Job
-from jobs.queueing import announcements, forecast
-from jobs.simulator import layers
-from simservice.redis import worker_heartbeats
+from jobs.queue import announcements, forecast
+from jobs.results import queries
+from sandbox import layers
+from simservice import worker_heartbeats
 from simservice.redis.client import best_effort
-from simservice.redis.worker_heartbeats import ALIVE_SECONDS
+from simservice.worker_heartbeats import ALIVE_SECONDS
 from webhooks import endpoints, events
 
 MAX_ROWS = 10
@@ -63,7 +64,7 @@ def _queue() -> dict[str, Any]:
         "workers": (workers := _workers()),
         "slots": sum(worker.slots for worker in workers or [] if not worker.silent_seconds),
         "claimed": claimed.count(),
-        "stalled": Job.objects.filter(lifecycle.STALLED).count(),
+        "stalled": Job.objects.filter(job_moves.STALLED).count(),
         "unannounced": announcements.unannounced()[: MAX_COUNTED + 1].count(),
         "max_counted": MAX_COUNTED,
     }

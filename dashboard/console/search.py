@@ -17,7 +17,7 @@ from clients import keys
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs.models import Artifact, Build, Job, Run
 from privacy.models import AccountDeletion, Export
-from simservice.admin import admin_url, may_view
+from simservice.admin.base import admin_url, may_view
 from simservice.ids import TOKEN_CHARACTERS
 from webhooks.models import Delivery, Endpoint, Event
 

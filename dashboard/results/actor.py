@@ -8,7 +8,7 @@ from dashboard.results import names
 from dashboard.results.breakdown import Breakdown, breakdown_of
 from dashboard.results.damage_chart import DamageChart, chart_of
 from dashboard.results.options import Options
-from jobs.details import Actor, Buff, Resource, Stats
+from jobs.results.details import Actor, Buff, Resource, Stats
 
 OPEN_BUFFS, MAX_BUFFS = 10, 60
 MAX_ITEMS = 40

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.rankings import Entry, differs
+from jobs.results.rankings import Entry, differs
 
 GAIN, LOSS, EVEN = "gain", "loss", "even"
 

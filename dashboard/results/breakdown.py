@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dashboard.results import names
 from dashboard.results.options import Options
-from jobs.details import Ability
+from jobs.results.details import Ability
 
 OPEN_ROWS = 20
 # Abilities, and parts of all of them: more than actors have. They keep pages small, whatever a report contains.

@@ -11,10 +11,10 @@ from dashboard.results.baseline import EVEN, GAIN, LOSS
 from dashboard.results.page import METRICS
 from dashboard.results.scale import Scale
 from dashboard.results.strip import Figures, Strip, strips
-from jobs.comparison import differences, labels
-from jobs.comparison.differences import AbilityRow, Change, Comparison, Option, Row
-from jobs.comparison.sides import Side
-from jobs.profiles.diff import Diff
+from jobs.results.comparison import differences, labels
+from jobs.results.comparison.differences import AbilityRow, Change, Comparison, Option, Row
+from jobs.results.comparison.sides import Side
+from simc.profiles.diff import Diff
 
 LETTERS = "ABCD"
 MIN_JOBS = 2

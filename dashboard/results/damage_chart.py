@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dashboard.results.headline import clock
 from dashboard.results.scale import WIDTH, Scale, rounded
-from jobs.details import Timeline
+from jobs.results.details import Timeline
 
 HEIGHT = 200
 MAX_POINTS = 400

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs import labels
+from jobs.results import labels
 
 # In percent. A stage with 1 of 10,000 profilesets stays visible.
 MIN_WIDTH = 1.5

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dashboard.results import names, scale
 from dashboard.results.baseline import EVEN, Compared
-from jobs.rankings import Entry
+from jobs.results.rankings import Entry
 
 MAX_GROUPS = 12
 LEAST_ENTRIES = 2

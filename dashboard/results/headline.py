@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from dashboard.results.baseline import Compared
 from dashboard.results.strip import Figures, Strip, strips
-from jobs.details import Actor, Fight
 from jobs.models import Job
-from jobs.rankings import Entry
+from jobs.results.details import Actor, Fight
+from jobs.results.rankings import Entry
 
 VARIANT, ACTOR = "variant", "actor"
 

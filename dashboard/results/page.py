@@ -13,10 +13,10 @@ from dashboard.results.groups import Group
 from dashboard.results.headline import Reading, facts, readings
 from dashboard.results.options import Options
 from dashboard.results.ranking import Ranking
-from jobs import labels, rankings
-from jobs.details import Actor, Details, FightLength, details_of
 from jobs.models import Job
-from jobs.rankings import Entry
+from jobs.results import labels, rankings
+from jobs.results.details import Actor, Details, FightLength, details_of
+from jobs.results.rankings import Entry
 
 METRICS = {"dps": "DPS", "raid_dps": "Raid DPS"}
 # Actors that are shown side by side; more are shown one at a time.

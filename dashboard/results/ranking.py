@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dashboard.results import names, scale
 from dashboard.results.baseline import EVEN, GAIN, LOSS, Baseline, Compared, interval
 from dashboard.results.options import UPGRADES, Options
-from jobs.rankings import Entry
+from jobs.results.rankings import Entry
 
 ROWS = 200
 TICKS = 4

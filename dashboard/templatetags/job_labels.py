@@ -8,8 +8,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from dashboard.results import damage_chart, names
-from jobs import labels
 from jobs.models import Job
+from jobs.results import labels
 
 register = template.Library()
 NAME, LONG_NAME = "<bdi{}>{}</bdi>", '<bdi{} title="{}">{}</bdi>'

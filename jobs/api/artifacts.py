@@ -5,9 +5,11 @@ from typing import Annotated, TypedDict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import artifacts, models, queries
+from jobs import models
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_HOST, EXAMPLE_TOKEN, JobsEndpoint
 from jobs.api.links import LinkBuilder
+from jobs.artifacts import artifact_files
+from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
 from simservice.api.shapes import Count, Id, Rule, Url
@@ -83,9 +85,9 @@ def artifact_object(artifact: models.Artifact, links: LinkBuilder) -> ArtifactFi
     kind = models.Artifact.Kind(artifact.kind)
     return {
         "kind": kind,
-        "name": artifacts.file_name(kind, stage=artifact.stage),
+        "name": artifact_files.file_name(kind, stage=artifact.stage),
         "stage": artifact.stage,
         "url": links.artifact(artifact),
-        "mimeType": artifacts.media_type(artifact),
+        "mimeType": artifact_files.media_type(artifact),
         "bytes": artifact.bytes,
     }

@@ -8,14 +8,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients.authentication import Caller
-from jobs import queries
 from jobs.api.links import LinkBuilder
 from jobs.enums import Priority
+from jobs.results import queries
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Header, Link, Parameter
 from simservice.api.revalidation import revalidate
 from simservice.api.shapes import Count, Id, Rule
-from simservice.database import DATABASE_UNAVAILABLE
+from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 
 PriorityName = Annotated[str, Rule(enum=[priority.api_name for priority in Priority])]
 Credits = Annotated[int, Rule(minimum=0), "Number of credits"]

@@ -8,10 +8,10 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import models, queries
+from jobs import models, registry
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_CREATED, JobsEndpoint
-from jobs.builds import registry
 from jobs.enums import Channel
+from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.shapes import Count, Date, Time, Uuid

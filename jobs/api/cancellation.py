@@ -6,8 +6,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients import audit
-from jobs import cancellation, models, queries
+from jobs import models
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_JOB_ID, EXAMPLE_METADATA, JOB_ID, JobsEndpoint, Metadata
+from jobs.lifecycle import cancellation
+from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, ResponseSpec, documented
 from simservice.api.shapes import Id, Time

@@ -1,13 +1,13 @@
 """Details of a job's result, as `GET jobs/{id}/result?include=details` returns them.
 
-`jobs.simulator.report_details` builds the document when the job ends, and `jobs.details` stores it.
+`simc.report_details` builds the document when the job ends, and `jobs.results.details` stores it.
 """
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from jobs.api.summary import Item
-from jobs.simulator.report_abilities import MAX_ABILITIES
-from jobs.simulator.report_details import MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
+from simc.report_abilities import MAX_ABILITIES
+from simc.report_details import MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
 from simservice.api.shapes import Count, Percent, Rule
 
 Fraction = Annotated[float, Rule(minimum=0, maximum=1)]

@@ -11,9 +11,10 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
 
 from clients.rate_limits import limited_by_address
-from jobs import artifacts, queries
 from jobs.api.manifest import TOKEN
+from jobs.artifacts import artifact_files
 from jobs.models import Artifact
+from jobs.results import queries
 from simservice.api import errors
 from simservice.api.errors import FileMissing, NotFound, RangeNotSatisfiable, StorageUnavailable, error_response
 from simservice.api.methods import read_only
@@ -146,7 +147,7 @@ def _respond(request: HttpRequest, artifact: Artifact) -> HttpResponseBase:
 def _disposition(artifact: Artifact) -> str:
     """Return the Content-Disposition: browsers display HTML reports and download all other files."""
     is_displayed = artifact.kind == Artifact.Kind.HTML_REPORT
-    name = artifacts.file_name(Artifact.Kind(artifact.kind), stage=artifact.stage)
+    name = artifact_files.file_name(Artifact.Kind(artifact.kind), stage=artifact.stage)
     return f'{"inline" if is_displayed else "attachment"}; filename="{name}"'
 
 
@@ -181,9 +182,9 @@ def _requested_range(request: HttpRequest, artifact: Artifact) -> ByteRange | No
 def _stream(request: HttpRequest, artifact: Artifact, part: ByteRange | None) -> HttpResponseBase:
     """Return a response that streams a range of the artifact, or its compressed file if `part` is None."""
     opened = (
-        artifacts.open_part(artifact, start=part.start, stop=part.stop)
+        artifact_files.open_part(artifact, start=part.start, stop=part.stop)
         if part
-        else artifacts.open_compressed(artifact)
+        else artifact_files.open_compressed(artifact)
     )
     if request.method == "HEAD":
         opened.close()

@@ -4,9 +4,9 @@ from typing import Any
 from uuid import UUID
 
 from jobs import errors
-from jobs.profiles.policy import Refusal
-from jobs.runs.input_text import LINE_BREAKS_LOST, NOTHING_TO_SIMULATE, shown
+from jobs.planning.input_text import LINE_BREAKS_LOST, NOTHING_TO_SIMULATE, shown
 from jobs.submission.validation import MAX_PIN_AGE_DAYS
+from simc.profiles.policy import Refusal
 from simservice.api import errors as http
 from simservice.api.exception_handler import as_api_error
 

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from billing.models import Account
-from jobs import listing, models, queries, retention, variants
+from jobs import api_mode, models
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
     EXAMPLE_COMPLETED,
@@ -32,7 +32,9 @@ from jobs.api.base import (
 from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
 from jobs.api.links import LinkBuilder, Links
 from jobs.api.list_filters import FILTERS, IDS, MAX_IDS, read_filters, read_ids
+from jobs.artifacts import retention
 from jobs.enums import ErrorCode, Priority, PublicStatus
+from jobs.results import listing, queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
@@ -130,7 +132,7 @@ class Profile(TypedDict):
 
 
 EXAMPLE_CEILING: Ceiling = {
-    "maxCredits": 3200 if variants.current().shows_credit_ceiling else None,
+    "maxCredits": 3200 if api_mode.current().shows_credit_ceiling else None,
     "runtimeSeconds": 100,
     "queueSeconds": 1800,
 }
@@ -371,7 +373,7 @@ def ceiling(job: models.Job) -> Ceiling:
 def ceiling_of(*, credit_cap: int, runtime_seconds: int | None, queue_seconds: int | None) -> Ceiling:
     """Return limits as an object. Variant R does not report credits (docs/reference/api.md#variants)."""
     return {
-        "maxCredits": credit_cap if variants.current().shows_credit_ceiling else None,
+        "maxCredits": credit_cap if api_mode.current().shows_credit_ceiling else None,
         "runtimeSeconds": runtime_seconds,
         "queueSeconds": queue_seconds,
     }

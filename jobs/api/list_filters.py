@@ -15,7 +15,7 @@ from jobs.api.submission_request import (
     metadata_problem,
 )
 from jobs.enums import PublicStatus, Status
-from jobs.listing import Filters
+from jobs.results.listing import Filters
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Parameter
 from simservice.api.shapes import Rule

@@ -6,13 +6,14 @@ from typing import Annotated, Literal, TypedDict
 from django.http import HttpRequest, JsonResponse
 
 from clients.rate_limits import limited_by_address
-from jobs import models, queries
+from jobs import models
 from jobs.api.artifacts import EXAMPLE_ARTIFACT, ArtifactFile, artifact_object
 from jobs.api.base import EXAMPLE_COMPLETED, EXAMPLE_CREATED, EXAMPLE_JOB_ID, EXAMPLE_STARTED, EXAMPLE_TOKEN
 from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
 from jobs.api.links import LinkBuilder
 from jobs.api.summary import EXAMPLE_ACTORS_SUMMARY, Summary
 from jobs.enums import PublicStatus
+from jobs.results import queries
 from simservice.api import errors
 from simservice.api.errors import NotFound, error_response
 from simservice.api.methods import read_only

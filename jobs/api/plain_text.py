@@ -8,7 +8,7 @@ from typing import Any, cast
 from django.http import QueryDict
 from rest_framework.request import Request
 
-from jobs import variants
+from jobs import api_mode
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.submission_request import (
     EXAMPLE_CAPS,
@@ -122,7 +122,7 @@ def _style_of(name: str) -> dict[str, Any]:
     """Return further OpenAPI keywords of a query parameter."""
     if name == "webhookEvents":
         return {"style": "form", "explode": False}
-    return {"deprecated": True} if name == variants.current().deprecated_cap_field else {}
+    return {"deprecated": True} if name == api_mode.current().deprecated_cap_field else {}
 
 
 def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submission:

@@ -6,16 +6,18 @@ from typing import Annotated, Literal, NotRequired, TypedDict, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import artifacts, details, models, queries
+from jobs import models
 from jobs.api.artifacts import EXAMPLE_ARTIFACT, EXAMPLE_ARTIFACT_ID, ArtifactFile, artifact_object
 from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, PolledEndpoint
 from jobs.api.details import EXAMPLE_DETAILS, ResultDetails
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
+from jobs.api.polling import poll_after_seconds
 from jobs.api.summary import EXAMPLE_STAGED_SUMMARY, Summary
-from jobs.polling import poll_after_seconds
-from jobs.progress import progress_of
-from jobs.queueing.forecast import estimated_start
+from jobs.artifacts import artifact_files
+from jobs.live.progress import progress_of
+from jobs.queue.forecast import estimated_start
+from jobs.results import details, queries
 from simservice.api import errors
 from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
@@ -136,4 +138,4 @@ def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: Li
 def _missing_artifact(*, kind: str, stage: int | None, reason: str) -> MissingArtifact:
     """Return an artifact that could not be stored."""
     known = models.Artifact.Kind(kind)
-    return {"kind": known, "name": artifacts.file_name(known, stage=stage), "stage": stage, "reason": reason}
+    return {"kind": known, "name": artifact_files.file_name(known, stage=stage), "stage": stage, "reason": reason}

@@ -6,10 +6,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients import audit
-from jobs import queries, sharing
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_JOB_ID, EXAMPLE_METADATA, JOB_ID, JobsEndpoint, Metadata
 from jobs.api.jobs import EXAMPLE_LINKS
 from jobs.api.links import Links
+from jobs.results import queries, sharing
 from simservice.api import errors
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.shapes import Id

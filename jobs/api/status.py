@@ -8,7 +8,8 @@ from typing import Annotated, Literal, NotRequired, TypedDict, cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import changes, models, preview, progress, queries
+from jobs import models
+from jobs.api import wait_state
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
     EXAMPLE_JOB_ID,
@@ -21,9 +22,11 @@ from jobs.api.base import (
     Seconds,
 )
 from jobs.api.jobs import error_code
+from jobs.api.polling import poll_after_seconds
 from jobs.enums import ErrorCode, PublicStatus, StageLabel
-from jobs.polling import poll_after_seconds
-from jobs.queueing.forecast import Estimate, estimated_start
+from jobs.live import preview, progress
+from jobs.queue.forecast import Estimate, estimated_start
+from jobs.results import queries
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
@@ -216,9 +219,9 @@ class JobStatusView(PolledEndpoint):
                 request.META,
                 owner=self.caller().account.pk,
                 subject=job.pk,
-                state=changes.state_of(job, current),
+                state=wait_state.state_of(job, current),
                 seconds=seconds,
-                read_states=changes.states_of,
+                read_states=wait_state.states_of,
             )
         return Response(body)
 

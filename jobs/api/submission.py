@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
-from jobs import variants
+from jobs import api_mode
 from jobs.api import plain_text
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
@@ -265,5 +265,5 @@ def submitted(accepted: Accepted, links: LinkBuilder) -> Submitted:
 
 def deprecation(field: str, links: LinkBuilder) -> Deprecation:
     """Return the notice about a deprecated field."""
-    message = f"{field} is deprecated. Send runtime.{variants.current().cap_field} instead."
+    message = f"{field} is deprecated. Send runtime.{api_mode.current().cap_field} instead."
     return {"field": field, "message": message, "docsUrl": links.docs("deprecations")}

@@ -9,9 +9,9 @@ from django.core.validators import RegexValidator
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-from jobs import variants
+from jobs import api_mode
 from jobs.api.base import EXAMPLE_METADATA, EXAMPLE_PROFILE
-from jobs.credentials import GameCredentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import Channel, Priority
 from jobs.submission.request import Submission
 from simservice.api.errors import ProfileTooLarge
@@ -121,7 +121,7 @@ class ProfileFields(StrictSerializer):
     text = ProfileTextField(allow_blank=True)
 
 
-@extend_schema_serializer(deprecate_fields=[name for name in [variants.current().deprecated_cap_field] if name])
+@extend_schema_serializer(deprecate_fields=[name for name in [api_mode.current().deprecated_cap_field] if name])
 class RuntimeFields(StrictSerializer):
     """Limits and options of the run."""
 
@@ -132,7 +132,7 @@ class RuntimeFields(StrictSerializer):
     maxQueueSeconds = StrictIntegerField(min_value=1, required=False)
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        variant = variants.current()
+        variant = api_mode.current()
         caps = {variant.cap_field, variant.deprecated_cap_field}
         return {name: field for name, field in super().get_fields().items() if name not in CAPS or name in caps}
 
@@ -202,7 +202,7 @@ class SubmissionFields(StrictSerializer):
     artifacts = ArtifactFields(required=False)
 
 
-VARIANT = variants.current()
+VARIANT = api_mode.current()
 EXAMPLE_CAPS = {"maxCredits": 3200, "maxRuntimeSeconds": 100}
 EXAMPLE_SMALL_REQUEST: dict[str, Any] = {"build": {"channel": "latest"}, "profile": {"text": EXAMPLE_PROFILE}}
 EXAMPLE_FULL_REQUEST: dict[str, Any] = {

@@ -11,7 +11,9 @@ from jobs.api.artifacts import ArtifactUrlView
 from jobs.api.batch import BatchView
 from jobs.api.builds import BuildListView, BuildView
 from jobs.api.cancellation import CancelJobView
+from jobs.api.downloads import artifact
 from jobs.api.jobs import JobListView, JobProfileView, JobView
+from jobs.api.manifest import manifest
 from jobs.api.result import JobResultView
 from jobs.api.sharing import ReplaceLinksView
 from jobs.api.status import JobStatusView
@@ -39,4 +41,8 @@ resource = [
     path("builds/<str:build_id>", BuildView.as_view()),
     path("artifacts/<str:artifact_id>/url", ArtifactUrlView.as_view()),
 ]
-urlpatterns = [path(f"v1/{settings.API_RESOURCE}/", include(resource))]
+urlpatterns = [
+    path(f"v1/{settings.API_RESOURCE}/", include(resource)),
+    path("artifacts/<token:token>", artifact, name="artifact"),
+    path("manifests/<token:token>", manifest, name="manifest"),
+]

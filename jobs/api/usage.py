@@ -9,8 +9,9 @@ from rest_framework.response import Response
 from billing.models import Plan, Pool
 from clients import rate_limits
 from clients.rate_limits import Window
-from jobs import usage, variants
+from jobs import api_mode
 from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
+from jobs.lifecycle import usage
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.shapes import Count, Rule, Time
 from simservice.api.times import iso
@@ -74,7 +75,7 @@ EXAMPLE_PLAN: PlanLimits = {
     "maxCreditsPerJob": 57600,
     "defaultCreditsPerJob": None,
     "maxRuntimeSeconds": 1800,
-    "defaultRuntimeSeconds": variants.current().default_runtime_seconds,
+    "defaultRuntimeSeconds": api_mode.current().default_runtime_seconds,
     "maxQueueSeconds": 86400,
     "defaultQueueSeconds": 1800,
     "creditsPerSecond": 32,
@@ -151,7 +152,7 @@ def _usage_object(
 
 def _plan_limits(plan: Plan) -> PlanLimits:
     """Return the limits of a plan, with the defaults of the deployment's variant."""
-    variant = variants.current()
+    variant = api_mode.current()
     default_seconds = variant.default_runtime_for(plan)
     return {
         "maxActiveJobs": plan.max_active_jobs,

@@ -5,7 +5,6 @@ from typing import Annotated, TypedDict, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs import dry_run, estimates
 from jobs.api import plain_text
 from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
 from jobs.api.builds import EXAMPLE_BUILD_ID
@@ -22,19 +21,20 @@ from jobs.api.submission import (
     read_submission,
     refused,
 )
-from jobs.dry_run import DryRun
 from jobs.enums import MultistageReason, StageLabel
 from jobs.errors import JobsError
-from jobs.estimates import Estimate, Range
-from jobs.execution.multistage import StagePlan
 from jobs.models import Build
-from jobs.profiles.analysis import LISTED_NAMES, LISTED_WARNINGS
-from jobs.profiles.policy import Refusal
-from jobs.profiles.refusals import LISTED_REFUSALS
-from jobs.queueing.forecast import QueuePosition
-from jobs.runs.input_text import shown
-from jobs.submission import accept
+from jobs.planning import estimates
+from jobs.planning.estimates import Estimate, Range
+from jobs.planning.input_text import shown
+from jobs.planning.multistage import StagePlan
+from jobs.queue.forecast import QueuePosition
+from jobs.submission import accept, dry_run
+from jobs.submission.dry_run import DryRun
 from jobs.submission.validation import Ceilings, Sender
+from simc.profiles.analysis import LISTED_NAMES, LISTED_WARNINGS
+from simc.profiles.policy import Refusal
+from simc.profiles.refusals import LISTED_REFUSALS
 from simservice.api import errors
 from simservice.api.errors import ApiError
 from simservice.api.exception_handler import as_api_error

@@ -1,10 +1,10 @@
-"""Documentation of the `job.terminal` webhook. `jobs.webhook_events` builds its payload."""
+"""Documentation of the `job.terminal` webhook. `jobs.lifecycle.webhook_events` builds its payload."""
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from django.conf import settings
 
-from jobs import variants
+from jobs import api_mode
 from jobs.api.base import EXAMPLE_COMPLETED, EXAMPLE_JOB_ID
 from jobs.enums import ErrorCode
 from simservice.api.operations import WEBHOOKS, Body, Parameter, Webhook
@@ -32,7 +32,7 @@ class TerminalEvent(TypedDict):
 
 
 EXAMPLE_PAYLOAD: TerminalPayload = {"id": EXAMPLE_JOB_ID, "status": "completed", "statusReason": None}
-if variants.current().webhook_has_error_code:
+if api_mode.current().webhook_has_error_code:
     EXAMPLE_PAYLOAD["errorCode"] = None
 EXAMPLE_EVENT: TerminalEvent = {
     "kind": "job.terminal",

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 
-from jobs.execution.multistage import Stage
 from jobs.execution.shard_plan import numbers_of
-from jobs.profiles.analysis import Analysis
-from jobs.profiles.values import read_integer
-from jobs.simulator.shortfall import Asked
+from jobs.planning.multistage import Stage
+from simc.profiles.analysis import Analysis
+from simc.profiles.values import read_integer
+from simc.shortfall import Asked
 
 # With these options, a report can lack actors, or have the iterations of one of several actors.
 _HIDES_ACTORS = "quiet"

@@ -14,9 +14,9 @@ from uuid import UUID
 from django.db import Error as DatabaseError
 from django.db.models import F
 
-from jobs import artifacts, counters, credentials, lifecycle
-from jobs.builds import registry
-from jobs.credentials import GameCredentials
+from jobs import registry
+from jobs.artifacts import artifact_files, credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, ReturnCause, Status
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution.lease import Lease, LeaseLost
@@ -25,14 +25,15 @@ from jobs.execution.preparation import prepare
 from jobs.execution.shard_run import BuildReplaced
 from jobs.execution.simulation import BuildBroken, MachineFault, RunLost
 from jobs.execution.stages import Stages
-from jobs.lifecycle import BUILD_UNAVAILABLE, Outcome
+from jobs.lifecycle import counters, job_moves
+from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Artifact, Job
-from jobs.queueing import claims
-from jobs.runs.input_text import CannotRun
-from jobs.shutdown import WorkerStops
-from jobs.skipped import Skipped
-from simservice import causes, tracing
-from simservice.logs import log_ids
+from jobs.planning.input_text import CannotRun
+from jobs.queue import claims
+from jobs.queue.expiring_set import Skipped
+from simservice.shutdown import WorkerStops
+from simservice.telemetry import causes, tracing
+from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ GIVEN_UP = (
     RunLost,
     MachineFault,
     DatabaseError,
-    artifacts.NotStored,
+    artifact_files.NotStored,
 )
 
 
@@ -102,7 +103,7 @@ def execute(job: Job) -> None:
             # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
             logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
             lease.lost.wait(LOST_PAUSE_SECONDS)
-        except (DatabaseError, artifacts.NotStored):
+        except (DatabaseError, artifact_files.NotStored):
             # The lease expires, and the sweep returns the job to the queue.
             logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
 
@@ -110,7 +111,7 @@ def execute(job: Job) -> None:
 def _requeue(job: Job, lease: Lease, *, reason: str, **changes: Any) -> None:
     """Return the job to the queue at once instead of when its lease expires."""
     with suppress(LeaseLost):
-        lease.retry(lambda: lifecycle.requeue(copy(job), reason=reason, cause=ReturnCause.RETURNED, **changes))
+        lease.retry(lambda: job_moves.requeue(copy(job), reason=reason, cause=ReturnCause.RETURNED, **changes))
     logger.info("job %s attempt %s returned to the queue: %s", job.pk, job.attempt, reason)
 
 
@@ -136,15 +137,15 @@ def _run_to_end(job: Job, lease: Lease) -> None:
             raise MachineFault(problem) from error
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
-        lease.retry(lambda: conclude(job, lifecycle.INTERNAL, []))
+        lease.retry(lambda: conclude(job, job_moves.INTERNAL, []))
         # Helpers may still run shards, whose ends are no longer recorded.
-        lease.retry(lambda: lifecycle.end_lost_runs(job))
+        lease.retry(lambda: job_moves.end_lost_runs(job))
 
 
 def _discard(job: Job, stored: list[Artifact]) -> None:
     """Discard artifacts while an exception is handled. A database error must not replace that exception."""
     try:
-        artifacts.discard(stored)
+        artifact_files.discard(stored)
     except DatabaseError:
         logger.warning("job %s attempt %s: files stay until its retention ends", job.pk, job.attempt, exc_info=True)
 
@@ -155,9 +156,9 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
     Safe to repeat if the commit succeeded but its response was lost.
     """
     with tracing.span("end", outcome=outcome.error_code or outcome.status):
-        result = lifecycle.finish(job, outcome, artifacts=stored)
+        result = job_moves.finish(job, outcome, artifacts=stored)
     if not result:
-        artifacts.discard(stored)
+        artifact_files.discard(stored)
     recorded = outcome.status if result else f"its end was not recorded ({result.name.lower()})"
     logger.info("job %s attempt %s: %s", job.pk, job.attempt, recorded)
 

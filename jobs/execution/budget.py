@@ -6,7 +6,7 @@ import time
 
 from billing import prices
 from billing.errors import InsufficientCredits
-from jobs import lifecycle
+from jobs.lifecycle import job_moves
 from jobs.models import SLICE_SECONDS, Job
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Budget:
                 logger.info("job %s: the account's last credits were used by another job", self.job.pk)
 
     def _extend(self, credits_more: int) -> bool:
-        extended = lifecycle.extend_hold(self.job, credits_more)
+        extended = job_moves.extend_hold(self.job, credits_more)
         if extended:
             self.held_credits += credits_more
         return extended

@@ -14,29 +14,28 @@ from functools import partial
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from jobs import cancellation, shutdown
 from jobs.enums import ShardStatus, Status
-from jobs.execution import simulation
+from jobs.execution import shard_progress, shard_texts, simulation, verdict
 from jobs.execution.lease import Lease, LeaseLost
-from jobs.execution.multistage import Stage
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.execution.shard_intake import Intake
 from jobs.execution.shard_lease import ShardLease
+from jobs.execution.shard_results import ShardResult
 from jobs.execution.shard_run import ShardRun
+from jobs.execution.shard_texts import CutProfile, ProfilesetText
 from jobs.execution.simulation import BuildBroken, RunLost
 from jobs.execution.watcher import Watcher
-from jobs.lifecycle import MAX_LOSSES, Outcome
+from jobs.lifecycle import cancellation, shard_moves
+from jobs.lifecycle.job_moves import MAX_LOSSES, Outcome
+from jobs.lifecycle.shard_moves import ClaimedShard, StageState
 from jobs.models import Build, Job, Shard, ShardedStage
-from jobs.profiles.numbers import Numbers
-from jobs.queueing import announcements
-from jobs.runs import verdict
-from jobs.shards import executables, moves, progress, texts
-from jobs.shards.moves import ClaimedShard, StageState
-from jobs.shards.results import ShardResult
-from jobs.shards.texts import CutProfile, ProfilesetText
-from jobs.simulator import messages
-from jobs.simulator.progress import ProgressMeter
-from jobs.simulator.stop_reasons import StopReason
+from jobs.planning.multistage import Stage
+from jobs.queue import announcements, executables
+from sandbox.stop_reasons import StopReason
+from simc import messages
+from simc.profiles.numbers import Numbers
+from simc.progress import ProgressMeter
+from simservice import shutdown
 from simservice.redis.client import best_effort
 
 logger = logging.getLogger(__name__)
@@ -135,7 +134,7 @@ class Conductor:
         """
         shards = self._shards()
         self.lease.retry(lambda: self._hold_for(len(shards)))
-        if not self.lease.retry(lambda: moves.create(self.stage, shards, self.job)):
+        if not self.lease.retry(lambda: shard_moves.create(self.stage, shards, self.job)):
             raise LeaseLost(self.job.pk)
         try:
             with (
@@ -151,7 +150,7 @@ class Conductor:
     def _remove(self) -> None:
         """Remove the rows of the stage. The intake then removes the files of all tries."""
         self.intake.tries |= dict(Shard.objects.filter(stage=self.stage).values_list("number", "try_number"))
-        moves.remove(self.stage.pk)
+        shard_moves.remove(self.stage.pk)
 
     def _shards(self) -> list[Shard]:
         """Return the shards of the stage: the whole profile, then its profilesets in groups."""
@@ -161,7 +160,7 @@ class Conductor:
             Shard(
                 stage=self.stage,
                 number=number,
-                text=texts.shard_text(group, numbers=numbers),
+                text=shard_texts.shard_text(group, numbers=numbers),
                 profilesets=len(group),
             )
             for number, group in enumerate(self.plan.groups, start=1)
@@ -185,7 +184,7 @@ class Conductor:
 
     def _claim(self) -> ClaimedShard | None:
         """Start a try of the next waiting shard in this slot, or return None."""
-        claim = partial(moves.claim, self.stage.pk, worker=self.job.worker, conducts=True)
+        claim = partial(shard_moves.claim, self.stage.pk, worker=self.job.worker, conducts=True)
         return self.lease.retry(claim)
 
     def _is_over(self) -> bool:
@@ -237,7 +236,7 @@ class Conductor:
             except LeaseLost:
                 # Only this try is lost, unless the job's lease is lost too.
                 self.lease.require()
-                self.lease.retry(partial(moves.give_back, shard, losses=1))
+                self.lease.retry(partial(shard_moves.give_back, shard, losses=1))
             finally:
                 self.own = None
 
@@ -256,7 +255,7 @@ class Conductor:
 
     def _input_of(self, shard: ClaimedShard) -> str:
         if shard.number == 0:
-            return texts.first_input(self.plan.profile, numbers=self.plan.numbers)
+            return shard_texts.first_input(self.plan.profile, numbers=self.plan.numbers)
         return input_of(shard, self.stage)
 
     def _observe(self) -> StageState | None:
@@ -265,7 +264,7 @@ class Conductor:
         Return None if the stage was removed. Raises a database error.
         """
         with self.observing:
-            state = moves.state(self.stage.pk)
+            state = shard_moves.state(self.stage.pk)
             if state is None:
                 return None
             self._lose_expired(state)
@@ -278,7 +277,7 @@ class Conductor:
     def _lose_expired(self, state: StageState) -> None:
         """Return lost shards to the queue. After too many losses, give up the attempt."""
         for shard_id, try_number in state.expired:
-            moves.lose(self.stage.pk, shard_id, try_number)
+            shard_moves.lose(self.stage.pk, shard_id, try_number)
         if state.losses >= MAX_LOSSES:
             self.failure = RunLost(f"a shard of stage {self.stage.stage} was lost {state.losses} times")
             if (own := self.own) is not None:
@@ -287,7 +286,7 @@ class Conductor:
     def _stop_if_due(self, state: StageState) -> None:
         """Stop the running shards if one has failed, or if the job was cancelled."""
         self.watcher.check_cancellation()
-        if state.failed and moves.stop(self.stage.pk, StopReason.SHARD_FAILED):
+        if state.failed and shard_moves.stop(self.stage.pk, StopReason.SHARD_FAILED):
             # Helpers notice the hint and renew their leases at once.
             cancellation.hint(self.job)
         own = self.own
@@ -310,7 +309,7 @@ class Conductor:
         funded_ms = self._funded_ms()
         if funded_ms <= state.funded_ms:
             return state
-        moves.fund(self.stage.pk, funded_ms=funded_ms)
+        shard_moves.fund(self.stage.pk, funded_ms=funded_ms)
         return replace(state, funded_ms=funded_ms, free_ms=state.free_ms + funded_ms - state.funded_ms)
 
     def _wake_helpers(self, state: StageState) -> None:
@@ -324,7 +323,7 @@ class Conductor:
     def _publish(self) -> None:
         """Publish the progress and the preview of the job."""
         sizes = [1, *map(len, self.plan.groups)]
-        percents, runs = progress.take(self.stage)
+        percents, runs = shard_progress.take(self.stage)
         for run in runs:
             self.watcher.live.add(run)
         shares = {**percents, self.own_number: self.own_meter.percent}
@@ -370,5 +369,5 @@ class Conductor:
 
 def input_of(shard: ClaimedShard, stage: ShardedStage) -> str:
     """Return the input of a shard other than the first."""
-    numbers = stage.numbers if shard.full_baseline else texts.ONE_ITERATION
-    return texts.shard_input(stage.base_text, shard.text, numbers=numbers)
+    numbers = stage.numbers if shard.full_baseline else shard_texts.ONE_ITERATION
+    return shard_texts.shard_input(stage.base_text, shard.text, numbers=numbers)

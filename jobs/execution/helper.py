@@ -8,21 +8,23 @@ from contextlib import suppress
 from django.db import Error as DatabaseError
 from django.db.models import F
 
-from jobs.artifacts import NotStored
+from jobs.artifacts.artifact_files import NotStored
+from jobs.execution import shard_progress
 from jobs.execution.conductor import input_of
 from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import machine
 from jobs.execution.shard_lease import ShardLease
 from jobs.execution.shard_run import BuildReplaced, ShardRun
 from jobs.execution.simulation import BuildBroken, MachineFault, RunLost
+from jobs.lifecycle import shard_moves
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import ShardedStage
-from jobs.shards import executables, moves, progress
-from jobs.shards.moves import ClaimedShard
-from jobs.shutdown import WorkerStops
-from jobs.simulator.progress import FinishedRun, ProgressMeter
-from simservice import tracing
-from simservice.causes import machine_problem
-from simservice.logs import log_ids
+from jobs.queue import executables
+from simc.progress import FinishedRun, ProgressMeter
+from simservice.shutdown import WorkerStops
+from simservice.telemetry import tracing
+from simservice.telemetry.causes import machine_problem
+from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
             runs.extend(meter.take_finished())
 
     def publish() -> None:
-        progress.publish(stage, number=shard.number, percent=meter.percent, runs=runs)
+        shard_progress.publish(stage, number=shard.number, percent=meter.percent, runs=runs)
 
     run = ShardRun(shard, stage, lease, text=input_of(shard, stage), on_line=on_line, actions=[publish])
     try:
@@ -101,4 +103,4 @@ def _give_back(shard: ClaimedShard, *, reason: str, losses: int) -> None:
     """Return a shard to its stage's queue. If the database is unavailable, the lease expires instead."""
     logger.warning("shard %s of stage %s is returned: %s", shard.number, shard.stage_id, reason)
     with suppress(DatabaseError):
-        moves.give_back(shard, losses=losses)
+        shard_moves.give_back(shard, losses=losses)

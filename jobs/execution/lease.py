@@ -11,9 +11,9 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from jobs import lifecycle
 from jobs.enums import Renewal
 from jobs.execution.periodic_thread import PeriodicThread
+from jobs.lifecycle import job_moves
 from jobs.models import Job
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Lease(PeriodicThread):
 
     def check_cancellation(self) -> None:
         """Set `cancelled` if the job's cancellation was requested. Raises a database error."""
-        if not self.cancelled.is_set() and lifecycle.cancel_requested(self.job):
+        if not self.cancelled.is_set() and job_moves.cancel_requested(self.job):
             self.cancelled.set()
 
     def retry(self, write: Callable[[], T]) -> T:
@@ -78,7 +78,7 @@ class Lease(PeriodicThread):
             return
         asked_at = time.monotonic()
         try:
-            renewal = lifecycle.renew_lease(self.job)
+            renewal = job_moves.renew_lease(self.job)
             if renewal is Renewal.LOST:
                 self.lost.set()
                 return

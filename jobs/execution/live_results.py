@@ -4,10 +4,10 @@ import heapq
 import math
 from collections.abc import Mapping, Sequence
 
-from jobs.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
-from jobs.profiles.analysis import Analysis
-from jobs.simulator.progress import BASELINE, FinishedRun, ParallelSets, Phase
-from jobs.simulator.reports import MAX_NAME_CHARACTERS
+from jobs.live.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
+from simc.profiles.analysis import Analysis
+from simc.progress import BASELINE, FinishedRun, ParallelSets, Phase
+from simc.reports import MAX_NAME_CHARACTERS
 
 
 class LiveResults:

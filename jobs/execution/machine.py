@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from django.conf import settings
 
-from jobs.artifacts import NotStored
+from jobs.artifacts.artifact_files import NotStored
+from jobs.execution import runner
 from jobs.execution.simulation import MachineFault, RunLost
-from jobs.runs import runner
-from jobs.simulator.layers import SandboxUnavailable
-from simservice import causes
+from sandbox.layers import SandboxUnavailable
+from simservice.telemetry import causes
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from jobs.builds import registry
+from jobs import registry
 from jobs.models import Build, Job
-from simservice.rows import RowReader
-from simservice.statements import load, run
+from simservice.postgresql.rows import RowReader
+from simservice.postgresql.statements import load, run
 
 _BUILD = RowReader(Build, without=["profiles", "includable"])
 SQL = load(__file__, columns=_BUILD.columns)

@@ -8,12 +8,13 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
-from jobs import labels, rankings, variants
-from jobs.execution.multistage import Stage, StagePlan, beaten
-from jobs.profiles.analysis import Analysis
-from jobs.simulator import csv_report, messages, report_summary, result_warnings
-from jobs.simulator.reports import NotReached, Player, Profileset, Report, Statistics
-from jobs.simulator.shortfall import Asked
+from jobs import api_mode
+from jobs.planning.multistage import Stage, StagePlan, beaten
+from jobs.results import labels, rankings
+from simc import csv_report, messages, report_summary, result_warnings
+from simc.profiles.analysis import Analysis
+from simc.reports import NotReached, Player, Profileset, Report, Statistics
+from simc.shortfall import Asked
 
 T = TypeVar("T", Player, Profileset)
 
@@ -108,7 +109,7 @@ class Results:
             return None
         content = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller
         text = io.TextIOWrapper(content, encoding="utf-8", newline="", write_through=True)
-        csv_report.write(self.report, text, every_actor=variants.current().csv_has_every_actor)
+        csv_report.write(self.report, text, every_actor=api_mode.current().csv_has_every_actor)
         text.detach()
         content.seek(0)
         return cast(BinaryIO, content)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from jobs import lifecycle
 from jobs.execution import simulation
+from jobs.lifecycle import job_moves
 from jobs.models import Artifact, Run
-from jobs.simulator.process import Ended
+from sandbox.process import Ended
 from simservice.ids import NEW_ID
-from simservice.statements import load, run
+from simservice.postgresql.statements import load, run
 
-SQL = load(__file__, lifecycle.SQL, new_id=NEW_ID)
+SQL = load(__file__, job_moves.SQL, new_id=NEW_ID)
 
 
 def record_end(started: Run, ended: Ended) -> Iterator[int]:

@@ -14,17 +14,18 @@ from typing import Any, BinaryIO, cast
 
 from django.conf import settings
 
-from jobs.artifacts import NotStored
+from jobs.artifacts.artifact_files import NotStored
 from jobs.enums import ShardStatus
+from jobs.execution import shard_files, shard_texts
+from jobs.execution.directories import scratch_folder
+from jobs.execution.outputs import LOGS
+from jobs.execution.shard_results import ShardResult
+from jobs.execution.shard_texts import ProfilesetText
+from jobs.lifecycle import shard_moves
 from jobs.models import Artifact, Shard, ShardedStage
-from jobs.profiles.numbers import Numbers
-from jobs.runs.directories import scratch_folder
-from jobs.runs.outputs import LOGS
-from jobs.shards import files, moves, texts
-from jobs.shards.results import ShardResult
-from jobs.shards.texts import ProfilesetText
-from jobs.simulator import report_reader
-from jobs.simulator.reports import BrokenReport, Report, wrong_iterations
+from simc import report_reader
+from simc.profiles.numbers import Numbers
+from simc.reports import BrokenReport, Report, wrong_iterations
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class Intake:
     def _take(self, shard: Shard) -> None:
         """Fetch the files of a shard and check its report. Raises Rejected, or OSError if the storage fails."""
         result = ShardResult.of_json(cast(dict[str, Any], shard.result))
-        for kind in files.KINDS if result.has_report else files.KINDS[1:]:
+        for kind in shard_files.KINDS if result.has_report else shard_files.KINDS[1:]:
             self._fetch(shard, kind)
         for kind in LOGS:
             self._require_readable(shard, kind)
@@ -109,7 +110,7 @@ class Intake:
         """Fetch a file. Raises Rejected if a done shard lacks it, or OSError if the storage fails."""
         try:
             with self._path(shard.number, kind).open("wb") as target:
-                files.fetch(self.stage, kind, target, number=shard.number, try_number=shard.try_number)
+                shard_files.fetch(self.stage, kind, target, number=shard.number, try_number=shard.try_number)
         except FileNotFoundError as error:
             if shard.status == ShardStatus.DONE:
                 raise Rejected(f"a file is missing: {error}") from error
@@ -174,10 +175,10 @@ class Intake:
     def _reject(self, shard: Shard, reason: str) -> None:
         """Return a shard to the queue. Its next try runs the full baseline, in case the short one was the cause."""
         logger.warning("shard %s of job %s runs again: %s", shard.number, self.stage.job_id, reason)
-        text = texts.shard_text(self.groups[shard.number - 1], numbers=None) if shard.number else None
+        text = shard_texts.shard_text(self.groups[shard.number - 1], numbers=None) if shard.number else None
         # Remove the files first: if the move fails, a later call finds none and rejects the try again.
-        files.remove(self.stage, number=shard.number, try_number=shard.try_number)
-        moves.reject(shard, text=text)
+        shard_files.remove(self.stage, number=shard.number, try_number=shard.try_number)
+        shard_moves.reject(shard, text=text)
 
     def _path(self, number: int, kind: Artifact.Kind) -> Path:
         return self.folder / f"{number}-{kind}.gz"
@@ -196,4 +197,4 @@ class Intake:
         """Remove the fetched files, and the files of all tries from the storage."""
         self.resources.close()
         taken = {number: taken.shard.try_number for number, taken in self.taken.items()}
-        files.remove_all(self.stage, taken | self.tries)
+        shard_files.remove_all(self.stage, taken | self.tries)

@@ -8,14 +8,13 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from jobs import cancellation
 from jobs.execution.lease import LeaseLost
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.execution.simulation import CAP_GRACE_SECONDS
+from jobs.lifecycle import cancellation, shard_moves
+from jobs.lifecycle.shard_moves import ClaimedShard, ShardRenewal
 from jobs.models import Job
-from jobs.shards import moves
-from jobs.shards.moves import ClaimedShard, ShardRenewal
-from jobs.simulator.stop_reasons import StopReason
+from sandbox.stop_reasons import StopReason
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +76,7 @@ class ShardLease(PeriodicThread):
 
         Raises LeaseLost or a database error.
         """
-        renewal = moves.renew(self.shard, wanted_ms=0)
+        renewal = shard_moves.renew(self.shard, wanted_ms=0)
         if renewal is None:
             raise LeaseLost(self.job.pk)
         return renewal.free_ms > 0 or renewal.allowance_ms > self.used_up_ms
@@ -112,7 +111,7 @@ class ShardLease(PeriodicThread):
     def _renew(self) -> None:
         asked_at = time.monotonic()
         try:
-            renewal = moves.renew(self.shard, wanted_ms=self._wanted_ms())
+            renewal = shard_moves.renew(self.shard, wanted_ms=self._wanted_ms())
         except DatabaseError:
             logger.warning("%s: the lease was not renewed: the database is unavailable", self)
             # A dead connection stays dead; the next renewal opens a new one.

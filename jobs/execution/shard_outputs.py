@@ -8,14 +8,15 @@ from typing import BinaryIO, cast
 
 from django.conf import settings
 
-from jobs.artifacts import NotStored
+from jobs.artifacts.artifact_files import NotStored
+from jobs.execution import log_merge
+from jobs.execution.outputs import LOGS
+from jobs.execution.runner import LOG_BYTES
 from jobs.execution.shard_intake import Intake
 from jobs.models import Artifact
-from jobs.runs.outputs import LOGS
-from jobs.runs.runner import LOG_BYTES
-from jobs.simulator import log_merge, report_merge, reports
-from jobs.simulator.report_merge import BrokenShardReport
-from jobs.simulator.reports import BrokenReport, Report
+from simc import report_merge, reports
+from simc.report_merge import BrokenShardReport
+from simc.reports import BrokenReport, Report
 
 
 class ShardOutputs:

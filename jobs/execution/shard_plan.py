@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import accumulate
 
+from jobs.execution import eligibility, shard_sizes, shard_texts
 from jobs.execution.conductor import ShardPlan
-from jobs.execution.multistage import Stage, one_run
+from jobs.execution.shard_texts import ProfilesetText
 from jobs.models import Build, Job
-from jobs.profiles.analysis import Analysis
-from jobs.profiles.numbers import Numbers
-from jobs.shards import durations, eligibility, sizes, texts
-from jobs.shards.durations import PastJob
-from jobs.shards.texts import ProfilesetText
+from jobs.planning import durations
+from jobs.planning.durations import PastJob
+from jobs.planning.multistage import Stage, one_run
+from simc.profiles.analysis import Analysis
+from simc.profiles.numbers import Numbers
 
 
 def plan(
@@ -54,8 +55,8 @@ def plan(
     )
     if reason is not None:
         return None
-    profile = texts.cut(text, culled=culled, replicates=replicates, keeps_final_options=stage.is_last)
-    lengths = sizes.shard_sizes(count, slots=job.parallel_slots, seconds_each=seconds_each)
+    profile = shard_texts.cut(text, culled=culled, replicates=replicates, keeps_final_options=stage.is_last)
+    lengths = shard_sizes.shard_sizes(count, slots=job.parallel_slots, seconds_each=seconds_each)
     return ShardPlan(stage=stage, profile=profile, numbers=numbers, groups=_grouped(profile.profilesets, lengths))
 
 

@@ -10,29 +10,29 @@ from typing import BinaryIO, Literal, TypeVar, cast
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from jobs import lifecycle
 from jobs.enums import ErrorCode, ShardStatus, Status
-from jobs.execution import simulation
+from jobs.execution import runner, shard_files, simulation, verdict
+from jobs.execution.directories import private_directory
 from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import machine
+from jobs.execution.outputs import Outputs
+from jobs.execution.scrubbing import scrubber_of
 from jobs.execution.shard_lease import ShardLease
+from jobs.execution.shard_results import ShardResult
 from jobs.execution.simulation import RunLost
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Artifact, ShardedStage
-from jobs.runs import blame, runner, verdict
-from jobs.runs.directories import private_directory
-from jobs.runs.outputs import Outputs
-from jobs.runs.scrubbing import scrubber_of
-from jobs.shards import executables, files, moves
-from jobs.shards.moves import ClaimedShard
-from jobs.shards.results import ShardResult
-from jobs.simulator import command
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Ended, OnLine, OnLineEnd, SimulatorProcess, ignore_line_end
-from jobs.simulator.reports import BrokenReport
-from jobs.simulator.shortfall import Asked
-from jobs.simulator.stop_reasons import StopReason
-from simservice import tracing
+from jobs.queue import executables
+from jobs.results import blame
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import Ended, OnLine, OnLineEnd, SimulatorProcess, ignore_line_end
+from sandbox.stop_reasons import StopReason
+from simc import command
+from simc.reports import BrokenReport
+from simc.shortfall import Asked
+from simservice.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class ShardRun:
             self.lease.require()
             if ended.stopped_for in AT_ALLOWANCE and self._retry(self.lease.has_more_time):
                 # The stage lacked time only for a moment, or the database did not respond.
-                self._retry(partial(moves.give_back, self.shard, losses=0))
+                self._retry(partial(shard_moves.give_back, self.shard, losses=0))
                 return
             self._conclude(directory, run_id, ended)
 
@@ -117,14 +117,14 @@ class ShardRun:
         """Record the run and return its id, None if the try is void. The job's first run moves it to running."""
         if self.job.status == Status.STARTING:
             try_number = self.shard.try_number
-            run = lifecycle.start_run(self.job, build=self.stage.build, try_number=try_number)
+            run = job_moves.start_run(self.job, build=self.stage.build, try_number=try_number)
             if run is not None:
                 return run.pk
             # An earlier call may have been committed although its response was lost.
-            if (run_id := moves.start(self.shard, job_id=self.job.pk)) is not None:
+            if (run_id := shard_moves.start(self.shard, job_id=self.job.pk)) is not None:
                 self.job.status = Status.RUNNING
             return run_id
-        return moves.start(self.shard, job_id=self.job.pk)
+        return shard_moves.start(self.shard, job_id=self.job.pk)
 
     def _require_same_build(self) -> None:
         """Raise BuildReplaced unless the process runs the file with which the stage began."""
@@ -162,7 +162,7 @@ class ShardRun:
             machine.require_working()
         has_report = not isinstance(outputs.report, BrokenReport)
         status = _status_of(outcome, ended)
-        files.store(
+        shard_files.store(
             self.stage,
             _contents(outputs, has_report=has_report),
             number=self.shard.number,
@@ -185,7 +185,7 @@ class ShardRun:
         # A process that was stopped because another shard failed is not billed.
         billed_ms = 0 if ended.stopped_for == StopReason.SHARD_FAILED else wall_ms
         end = partial(
-            moves.end,
+            shard_moves.end,
             self.shard,
             status,
             result=result.as_json(),
@@ -193,7 +193,7 @@ class ShardRun:
             run_fields=simulation.run_fields(run_id, ended),
         )
         if not self._retry(end):
-            files.remove(self.stage, number=self.shard.number, try_number=self.shard.try_number)
+            shard_files.remove(self.stage, number=self.shard.number, try_number=self.shard.try_number)
             raise LeaseLost(self.job.pk)
 
     def _retry(self, write: Callable[[], T]) -> T:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from jobs import shutdown
-from jobs.builds import registration
+from jobs.execution import build_probe, runner, verdict
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Build, Job
-from jobs.runs import runner, verdict
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import (
+from sandbox.confinement import NotRunnable, require_runnable
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import (
     Ended,
     LauncherLost,
     NotExecutable,
@@ -22,8 +21,8 @@ from jobs.simulator.process import (
     SimulatorNotStarted,
     SimulatorProcess,
 )
-from jobs.simulator.sandbox import NotRunnable, require_runnable
-from jobs.simulator.stop_reasons import StopReason
+from sandbox.stop_reasons import StopReason
+from simservice import shutdown
 
 logger = logging.getLogger(__name__)
 
@@ -134,10 +133,10 @@ def start_once(
 def require_working(build: Build) -> None:
     """Raise BuildBroken unless the build prints its version, which does not depend on the job, or RunLost."""
     try:
-        registration.version_of(build)
-    except registration.UnusableBuild as error:
+        build_probe.version_of(build)
+    except build_probe.UnusableBuild as error:
         raise BuildBroken(str(error)) from error
-    except registration.NotChecked as error:
+    except build_probe.NotChecked as error:
         raise RunLost(str(error)) from error
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from jobs.execution.multistage import MIN_ITERATIONS, Stage, beaten, one_run
-from jobs.execution.replicates import MAX_REPLICATED, pooled, widening
-from jobs.execution.stage_statistics import StageStatistics
-from jobs.simulator.progress import PROFILESET, Phase, ProgressMeter
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.planning.multistage import MIN_ITERATIONS, Stage, beaten, one_run
+from jobs.planning.replicates import MAX_REPLICATED, pooled, widening
+from jobs.planning.stage_statistics import StageStatistics
+from simc.progress import PROFILESET, Phase, ProgressMeter
+from simc.reports import Profileset, Statistics
 
 # The standard deviation of fights, in percent of the mean, that is assumed until the simulator prints an error.
 SPREAD_PERCENT = 8.0

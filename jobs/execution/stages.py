@@ -11,41 +11,42 @@ from typing import Any, BinaryIO, Literal, cast
 
 from django.db import Error as DatabaseError
 
-from jobs import artifacts, details, labels, lifecycle
-from jobs.credentials import GameCredentials
+from jobs.artifacts import artifact_files
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, Status
-from jobs.execution import multistage, shard_plan, simulation, stage_statistics
+from jobs.execution import runner, shard_plan, simulation, verdict
 from jobs.execution.asked import asked_of
 from jobs.execution.budget import Budget
 from jobs.execution.conductor import Conducted, Conductor, ShardPlan
+from jobs.execution.directories import private_directory
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.live_results import LiveResults, has_means
 from jobs.execution.machine import machine
-from jobs.execution.multistage import Stage
+from jobs.execution.outputs import Outputs, missing
 from jobs.execution.preparation import Preparation
-from jobs.execution.replicates import pooled, widening
 from jobs.execution.results import Results
 from jobs.execution.run_ends import record_end
+from jobs.execution.scrubbing import scrubber_of
 from jobs.execution.shard_outputs import ShardOutputs
 from jobs.execution.simulation import MachineFault, RunLost
 from jobs.execution.stage_progress import ProgressEstimate
 from jobs.execution.watcher import Watcher
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
-from jobs.runs import blame, input_text, runner, verdict
-from jobs.runs.directories import private_directory
-from jobs.runs.outputs import Outputs, missing
-from jobs.runs.scrubbing import scrubber_of
-from jobs.shards import durations, moves
-from jobs.shards.durations import PastJob
-from jobs.shutdown import WorkerStops
-from jobs.simulator import command
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Ended, SimulatorProcess
-from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.shortfall import Asked, shortfall
-from jobs.simulator.stop_reasons import StopReason
-from simservice import causes, tracing
+from jobs.planning import durations, input_text, multistage, stage_statistics
+from jobs.planning.durations import PastJob
+from jobs.planning.multistage import Stage
+from jobs.planning.replicates import pooled, widening
+from jobs.results import blame, details, labels
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import Ended, SimulatorProcess
+from sandbox.stop_reasons import StopReason
+from simc import command
+from simc.reports import BrokenReport, Report
+from simc.shortfall import Asked, shortfall
+from simservice.shutdown import WorkerStops
+from simservice.telemetry import causes, tracing
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class Stages:
             outcome = self._outcome_before(stage) or self._run_stage(stage)
             if outcome.status != Status.COMPLETED:
                 break
-        if outcome is lifecycle.INTERNAL:
+        if outcome is job_moves.INTERNAL:
             return outcome
         self._store_csv()
         return replace(
@@ -117,7 +118,7 @@ class Stages:
     def _slots_used(self) -> int | None:
         """Return how many slots ran simulators, None if none ran. One query if the job ran in shards."""
         if self.ran_in_shards:
-            return self.lease.retry(lambda: moves.slots_used(self.job)) or None
+            return self.lease.retry(lambda: shard_moves.slots_used(self.job)) or None
         return 1 if self.results.stages else None
 
     def _outcome_before(self, stage: Stage) -> Outcome | None:
@@ -126,7 +127,7 @@ class Stages:
         Before the first stage, only a cancellation request that was read during the preparation stops the job.
         """
         if stage.number == 1:
-            return lifecycle.CANCELLED if self.lease.cancelled.is_set() else None
+            return job_moves.CANCELLED if self.lease.cancelled.is_set() else None
         # A short database outage must not void the stages that ran.
         self.lease.retry(self.lease.check_cancellation)
         reason = self.watcher.stop_reason()
@@ -180,7 +181,7 @@ class Stages:
                     machine.require_working()
                 self.stored.extend(outputs.store(ran=command.input_text(text, arguments), ids=self.ids))
                 self.missing.extend(outputs.missing)
-            except (LeaseLost, WorkerStops, MachineFault, DatabaseError, artifacts.NotStored):
+            except (LeaseLost, WorkerStops, MachineFault, DatabaseError, artifact_files.NotStored):
                 raise
             except Exception as error:
                 if causes.machine_problem(error):
@@ -226,7 +227,7 @@ class Stages:
     def _store_shards(self, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, stage: Stage) -> None:
         """Store the merged artifacts of a stage. Raises NotStored or WorkerStops."""
         number = self._number(stage)
-        stored = artifacts.store_all(self.job, contents, stage=number)
+        stored = artifact_files.store_all(self.job, contents, stage=number)
         self.stored.extend(stored)
         if not any(artifact.kind == Artifact.Kind.JSON_REPORT for artifact in stored):
             reason = "the reports of its shards could not be merged"
@@ -243,10 +244,10 @@ class Stages:
 
     def _store_only_logs(self, outputs: Outputs) -> Outcome:
         """Discard everything stored except this stage's logs, and return the outcome of an internal error."""
-        artifacts.discard(self.stored)
+        artifact_files.discard(self.stored)
         self.stored.clear()
         self.stored.extend(outputs.store_logs())
-        return lifecycle.INTERNAL
+        return job_moves.INTERNAL
 
     def _has_html(self, stage: Stage) -> bool:
         """Return whether a stage writes the HTML report: only the last one does, if it was requested."""
@@ -268,7 +269,7 @@ class Stages:
             closing(self._start(arguments, directory=directory)) as process,
         ):
             started = time.monotonic()
-            run = lifecycle.start_run(self.job, build=self.build, stage=stage.number)
+            run = job_moves.start_run(self.job, build=self.build, stage=stage.number)
             if run is None:
                 raise LeaseLost(self.job.pk)
             ended = self.watcher.watch(process, started=started)
@@ -369,7 +370,7 @@ class Stages:
                 missing(Artifact.Kind.CSV_REPORT, stage=None, reason="there are no results to list")
             )
             return
-        self.stored += artifacts.store_all(self.job, [(Artifact.Kind.CSV_REPORT, table)], ids=self.ids)
+        self.stored += artifact_files.store_all(self.job, [(Artifact.Kind.CSV_REPORT, table)], ids=self.ids)
 
     def _missing_artifacts(self) -> list[dict[str, Any]]:
         """Return the requested artifacts that could not be stored; none if no simulator has run."""
@@ -384,7 +385,7 @@ class Stages:
 
 def _never_started(conducted: Conducted) -> Outcome:
     """Return the outcome of a stage that was stopped before its first simulator started. Nothing is billed."""
-    return lifecycle.CANCELLED if conducted.stopped_for == StopReason.CANCELLED else conducted.outcome
+    return job_moves.CANCELLED if conducted.stopped_for == StopReason.CANCELLED else conducted.outcome
 
 
 def _pooled(report: Report | BrokenReport, replicates: Mapping[str, str]) -> tuple[Report | BrokenReport, float]:

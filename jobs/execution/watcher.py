@@ -2,18 +2,18 @@
 
 import time
 
-from jobs import cancellation
 from jobs.execution import simulation
 from jobs.execution.budget import Budget
 from jobs.execution.lease import Lease
 from jobs.execution.live_results import LiveResults
+from jobs.execution.scrubbing import Scrubber
 from jobs.execution.stage_progress import ProgressEstimate
+from jobs.lifecycle import cancellation
+from jobs.live.preview import Preview
+from jobs.live.progress import Progress, Publisher, StageProgress
 from jobs.models import Job
-from jobs.preview import Preview
-from jobs.progress import Progress, Publisher, StageProgress
-from jobs.runs.scrubbing import Scrubber
-from jobs.simulator.process import Ended, SimulatorProcess
-from jobs.simulator.stop_reasons import StopReason
+from sandbox.process import Ended, SimulatorProcess
+from sandbox.stop_reasons import StopReason
 
 HINT_SECONDS = 1.0
 # A line of every simulator after the last fight

@@ -7,8 +7,8 @@ earlier run may have left. The index `job_to_clear` stays for the previous versi
 
 from django.db import migrations, models
 
-from simservice.concurrent_indexes import concurrently
-from simservice.migration_limits import without_limits
+from simservice.postgresql.concurrent_indexes import concurrently
+from simservice.postgresql.migration_limits import without_limits
 
 # The constraint has the name that PostgreSQL gives to the check of Django's column.
 ADD_DAYS = """

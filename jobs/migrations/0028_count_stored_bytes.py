@@ -6,7 +6,7 @@ The migration is not atomic, because the statement may take minutes; it locks no
 
 from django.db import migrations
 
-from simservice.migration_limits import without_limits
+from simservice.postgresql.migration_limits import without_limits
 
 COUNT = """
     INSERT INTO jobs_storedbytes (account_id, bytes)

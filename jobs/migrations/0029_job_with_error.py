@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from simservice.concurrent_indexes import concurrently
+from simservice.postgresql.concurrent_indexes import concurrently
 
 
 class Migration(migrations.Migration):

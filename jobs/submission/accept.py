@@ -11,21 +11,22 @@ from django.utils import timezone
 
 from billing import prices
 from billing.models import Plan
-from jobs import counters, credentials, variants
-from jobs.builds import registry
+from jobs import api_mode, registry
+from jobs.artifacts import credentials
 from jobs.enums import Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError, StorageLimitReached
+from jobs.lifecycle import counters
 from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
-from jobs.profiles.analysis import Analysis
-from jobs.queueing import announcements, forecast
+from jobs.queue import announcements, forecast
 from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
 from jobs.submission.store import KeyRecord, Ruling, lock, rule_on, store
 from jobs.submission.validation import CheckedSubmission, Sender
 from jobs.submission.warnings import warnings_of
-from simservice import tracing
-from simservice.database import DATABASE_UNAVAILABLE
+from simc.profiles.analysis import Analysis
 from simservice.ids import new_token, next_id
+from simservice.postgresql.connections import DATABASE_UNAVAILABLE
+from simservice.telemetry import tracing
 
 logger = logging.getLogger(__name__)
 
@@ -193,7 +194,7 @@ def _refuse(job: Job, ruling: Ruling, *, plan: Plan) -> NoReturn:
 
 def deprecated_fields(submission: Submission) -> list[str]:
     """Return the deprecated fields of the request."""
-    deprecated = variants.current().deprecated_cap_field
+    deprecated = api_mode.current().deprecated_cap_field
     caps = {"maxCredits": submission.max_credits, "maxRuntimeSeconds": submission.max_runtime_seconds}
     return [f"runtime.{deprecated}"] if deprecated and caps[deprecated] is not None else []
 

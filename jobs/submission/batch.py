@@ -12,7 +12,7 @@ from jobs.submission.accept import Accepted, Replay
 from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.request import Submission, fingerprints
 from jobs.submission.validation import Sender
-from simservice.database import DATABASE_UNAVAILABLE
+from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 
 MAX_JOBS = 100
 

@@ -1,7 +1,7 @@
 """The fee of `high` priority, due only if the job starts earlier: `docs/reference/limits.md#priority-fee`."""
 
 from jobs.enums import CLAIMED, WAITING, Priority
-from jobs.lifecycle import LEASE_EXPIRED
+from jobs.lifecycle.job_moves import LEASE_EXPIRED
 from jobs.models import Job
 
 

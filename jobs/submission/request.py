@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
-from jobs.credentials import GameCredentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import Channel, Priority
 from simservice.encryption import Purpose, digests
 

@@ -6,7 +6,7 @@ from datetime import date
 from billing import ledger, prices
 from billing.clock import month_of
 from billing.models import Account
-from jobs import variants
+from jobs import api_mode
 from simservice.clocks import database_time
 
 
@@ -32,7 +32,7 @@ def find(account: Account) -> Shortage | None:
     One query, or two with a shortage.
     """
     plan, balances = account.plan, ledger.balances(account)
-    seconds = variants.current().default_runtime_for(plan) or 1
+    seconds = api_mode.current().default_runtime_for(plan) or 1
     required = min(seconds * plan.credits_per_second, plan.max_credits_per_job)
     if balances.available >= required:
         return None

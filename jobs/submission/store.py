@@ -6,9 +6,10 @@ from django.db import connection
 
 from billing import ledger
 from billing.models import Plan
-from jobs import queries, storage
+from jobs.artifacts import storage
 from jobs.models import Job
-from simservice.statements import load, run
+from jobs.results import queries
+from simservice.postgresql.statements import load, run
 
 # The columns that are copied from a new job's instance. The others have defaults or are set to the current time.
 COLUMNS = (

@@ -9,8 +9,7 @@ from django.utils import timezone
 from billing import prices
 from billing.models import Plan
 from clients.models import ApiKey, Client
-from jobs import variants
-from jobs.builds import registry
+from jobs import api_mode, registry
 from jobs.enums import Priority
 from jobs.errors import (
     CapTooSmall,
@@ -24,11 +23,11 @@ from jobs.errors import (
     WebhookNotEnabled,
 )
 from jobs.models import Build
-from jobs.profiles.analysis import Analysis, analyse_submitted
-from jobs.profiles.policy import Rules
-from jobs.queueing import forecast
-from jobs.runs.input_text import bounds
+from jobs.planning.input_text import bounds
+from jobs.queue import forecast
 from jobs.submission.request import Submission
+from simc.profiles.analysis import Analysis, analyse_submitted
+from simc.profiles.policy import Rules
 from webhooks import endpoints
 
 MAX_PIN_AGE_DAYS = 30
@@ -120,7 +119,7 @@ def _ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
         ("max_runtime_seconds", submission.max_runtime_seconds, plan.max_runtime_seconds),
         ("max_queue_seconds", submission.max_queue_seconds, plan.max_queue_seconds),
     )
-    variant, rate = variants.current(), plan.credits_per_second
+    variant, rate = api_mode.current(), plan.credits_per_second
     if submission.max_credits is not None and submission.max_credits < rate:
         raise CapTooSmall(minimum=rate)
     seconds = submission.max_runtime_seconds or variant.default_runtime_for(plan)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from jobs.models import Build
-from jobs.profiles.analysis import LISTED_WARNINGS, Analysis
-from jobs.profiles.analysis import warnings as profile_warnings
 from jobs.submission.request import Submission
+from simc.profiles.analysis import LISTED_WARNINGS, Analysis
+from simc.profiles.analysis import warnings as profile_warnings
 
 
 def warnings_of(submission: Submission, analysis: Analysis, *, build: Build | None) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from simservice.api.errors import (
     ValidationFailed,
     envelope,
 )
-from simservice.database import DATABASE_UNAVAILABLE
+from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from simservice.api.errors import ApiMaintenance, error_response
-from simservice.logs import log_ids
+from simservice.telemetry.logs import log_ids
 
 RATE_LIMIT_HEADERS = "RATE_LIMIT_HEADERS"
 """Key in `request.META` of the rate limit headers for the response."""

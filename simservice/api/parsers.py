@@ -7,7 +7,6 @@ from typing import IO, Any
 
 from rest_framework.parsers import BaseParser
 
-from simservice.api.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 from simservice.api.errors import (
     CompressedBody,
     InvalidJson,
@@ -16,6 +15,7 @@ from simservice.api.errors import (
     UnsupportedMediaType,
     ValidationFailed,
 )
+from simservice.body_limit import MAX_JSON_BYTES, MAX_TEXT_BYTES
 
 MAX_DIGITS = 4000
 # Far more than in real requests. A body of the maximum size can contain millions, which takes too long to parse.

@@ -19,7 +19,7 @@ from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
 
-from simservice.api.body_limit import MAX_BODY_BYTES
+from simservice.body_limit import MAX_BODY_BYTES
 from simservice.web.waiting import Wait
 
 # Time limits from the first byte. A new connection that sends nothing is closed after HEAD_SECONDS.

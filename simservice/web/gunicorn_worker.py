@@ -27,7 +27,7 @@ from gunicorn.workers.gthread import ThreadWorker
 import simservice.settings  # noqa: F401 - wrong settings end gunicorn's main process; it would restart workers forever
 from simservice.api.errors import ApiError, DiskFull, InternalError, RequestTooLarge, ValidationFailed, envelope
 from simservice.api.middleware import new_request_id
-from simservice.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
+from simservice.telemetry.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
 from simservice.web.connections import RECEIVE_BYTES, Connection, NotStored
 from simservice.web.waiting import RESERVE, WAITED, Places, Wait, Watcher
 

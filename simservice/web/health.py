@@ -8,11 +8,11 @@ from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
-from simservice import causes, clocks
+from simservice import clocks, worker_heartbeats
 from simservice.api.errors import NotReady, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.redis import worker_heartbeats
+from simservice.telemetry import causes
 from simservice.web.error_pages import wants_json
 
 TIMEOUT_SECONDS = 2.5

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponsePermanentRedirect
 from django.middleware.common import CommonMiddleware
 
-from simservice.tracing import INTERNAL_PATHS
+from simservice.telemetry.tracing import INTERNAL_PATHS
 
 
 class HostMiddleware(CommonMiddleware):

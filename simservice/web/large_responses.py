@@ -17,7 +17,7 @@ from django.http.response import HttpResponseBase
 
 from simservice.api.addresses import client_address, network_of
 from simservice.api.errors import Busy
-from simservice.metrics import REJECTED
+from simservice.telemetry.metrics import REJECTED
 from simservice.web.error_pages import render_error
 
 LARGE_BYTES = 64 << 10

@@ -24,7 +24,7 @@ from django.template.loader import render_to_string
 from kombu.exceptions import OperationalError
 
 from simservice.celery import app
-from simservice.checks import NO_MAIL
+from simservice.operations.checks import NO_MAIL
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from simservice.api.errors import NotFound, error_response
 from simservice.api.methods import read_only
-from simservice.metrics import exposition
+from simservice.telemetry.metrics import exposition
 
 
 @read_only

@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import connection as database
 
-from simservice.metrics import WANTED
+from simservice.telemetry.metrics import WANTED
 
 logger = logging.getLogger(__name__)
 

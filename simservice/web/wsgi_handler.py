@@ -6,7 +6,7 @@ from typing import IO, Any
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
 
-from simservice.api.body_limit import MAX_BODY_BYTES
+from simservice.body_limit import MAX_BODY_BYTES
 
 
 class Request(WSGIRequest):

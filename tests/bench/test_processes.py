@@ -12,8 +12,8 @@ import pytest
 
 from bench import growth, growth_plot, processes, steps, steps_plot, stub
 from bench.operations import NAMES
-from jobs.simulator import command
-from jobs.simulator.report_reader import read_report
+from simc import command
+from simc.report_reader import read_report
 
 BUSY_SECONDS = 0.4
 # The kernel's figures are rounded down to hundredths of a second, so the child is busy a little longer.

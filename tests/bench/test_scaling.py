@@ -13,10 +13,10 @@ from bench import parallel, scaling, stub
 from bench.local import ACTIVE
 from bench.slot_time import SlotRun, divided
 from bench.statement_log import Statement, statements
-from jobs.execution.multistage import beaten
-from jobs.simulator import command
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import Player, Profileset, Report, Statistics
+from jobs.planning.multistage import beaten
+from simc import command
+from simc.report_reader import read_report
+from simc.reports import Player, Profileset, Report, Statistics
 
 LOG = f"""\
 2026-11-23 02:00:00.000 UTC [12] LOG:  duration: 0.050 ms  bind _pg3_7: /* claim_shard */ WITH open AS (

@@ -5,7 +5,7 @@ from django.db import connection
 
 from bench.moves import outcome
 from bench.soak_checks import VIOLATIONS
-from jobs import lifecycle
+from jobs.lifecycle import job_moves
 from jobs.models import JobEvent, Run
 from tests.factories import make_job, make_running_job
 
@@ -28,7 +28,7 @@ def finish_a_job() -> int:
     """Run a job to its end and return its id."""
     job = make_running_job()
     Run.objects.update(ended_at=job.started_at)
-    assert lifecycle.finish(job, outcome())
+    assert job_moves.finish(job, outcome())
     return job.pk
 
 

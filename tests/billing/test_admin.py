@@ -9,7 +9,7 @@ from django.test import Client as HttpClient
 
 from billing import ledger
 from billing.models import Account, Entry, GrantReason
-from simservice.admin_forms import STALE
+from simservice.admin.forms import STALE
 from tests import admin_actions
 from tests.billing.ledger_state import state
 from tests.factories import make_account

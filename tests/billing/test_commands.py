@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from billing import ledger
 from billing.models import Balance, Grant
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from tests.factories import make_account, make_job, make_running_job
 
@@ -63,7 +63,7 @@ def test_grantcredits_rejects_an_unknown_reason() -> None:
 
 def test_verifyledger_accepts_a_consistent_ledger() -> None:
     make_running_job()
-    lifecycle.finish(make_running_job(), CANCELLED)
+    job_moves.finish(make_running_job(), CANCELLED)
     assert run("verifyledger") == "No discrepancies found."
 
 
@@ -101,14 +101,14 @@ def test_a_waiting_job_with_a_resolved_hold_is_found() -> None:
 
 def test_a_job_that_paid_a_different_amount_is_found() -> None:
     job = make_running_job()
-    lifecycle.finish(job, CANCELLED)
+    job_moves.finish(job, CANCELLED)
     Job.objects.filter(pk=job.pk).update(credits_consumed=5)
     assert only_discrepancy() == f"job {job.pk} consumed 5 credits, but paid 0"
 
 
 def test_a_waiting_job_without_a_hold_is_found() -> None:
     job = make_running_job()
-    lifecycle.finish(job, CANCELLED)
+    job_moves.finish(job, CANCELLED)
     copied = Job.objects.get(pk=job.pk)
     copied.pk, copied.share_token, copied.status = job.pk + 1, "x" * 22, Status.QUEUED
     copied.completed_at = copied.credits_consumed = copied.error_code = None

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing.models import Hold
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.estimates import Estimate, Range
 from jobs.execution.budget import Budget
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
+from jobs.planning.estimates import Estimate, Range
 from tests.factories import make_running_job
 
 # Lengths on both sides of a whole second are more interesting than others.
@@ -76,7 +76,7 @@ def test_the_settlement_bills_the_announced_price() -> None:
             Job.objects.update(priority_fee_credits=fee, **terms(rate=rate, ceiling=ceiling))
             job.refresh_from_db()
             charge = charged(job, milliseconds, held=10**6) + fee
-            assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, credits_consumed=charge))
+            assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}, credits_consumed=charge))
             spent = Hold.objects.get(pk=job.pk).spent
             transaction.set_rollback(True)
         assert spent == announced(milliseconds, rate=rate, ceiling=ceiling) + fee

@@ -10,7 +10,7 @@ from billing.models import Account
 from clients.accounts import default_client
 from clients.models import ApiKey
 from jobs.models import Job
-from simservice.admin_forms import STALE
+from simservice.admin.forms import STALE
 from tests.admin_actions import opened_of
 from tests.factories import PlanFactory, make_account, make_key, make_member, make_running_job
 

@@ -19,10 +19,12 @@ from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.errors import ClientNameTaken, LastOwner, NotAMember
 from clients.members import Role
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from jobs import cancellation, lifecycle, operator_actions, sharing
 from jobs.enums import Status
 from jobs.errors import JobAlreadyEnded
+from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Job
+from jobs.operations import operator_actions
+from jobs.results import sharing
 from simservice.api.addresses import client_address
 from tests.concurrency import at_once
 from tests.factories import (
@@ -88,7 +90,7 @@ def test_a_failed_change_writes_no_event(owner: Membership) -> None:
     with pytest.raises(InsufficientCredits):
         accounts.correct_credits(make_account(credits=0), -1, note="x", by=COMMAND_LINE)
     ended_job = make_running_job()
-    lifecycle.finish(ended_job, lifecycle.CANCELLED_LOST)
+    job_moves.finish(ended_job, job_moves.CANCELLED_LOST)
     assert not operator_actions.release(ended_job, by=COMMAND_LINE)
     assert not operator_actions.requeue(ended_job, by=COMMAND_LINE)
     assert written() == []
@@ -220,9 +222,9 @@ def test_a_running_jobs_cancellation_is_recorded_once(owner: Membership) -> None
     for _ in range(3):
         cancellation.cancel(job, by=actor_of(owner))
     assert written() == ["job.cancelled"]
-    lifecycle.finish(job, lifecycle.CANCELLED_LOST)
+    job_moves.finish(job, job_moves.CANCELLED_LOST)
     job = make_running_job()
-    lifecycle.finish(job, lifecycle.Outcome(status=Status.FAILED, error_code="internal"))
+    job_moves.finish(job, job_moves.Outcome(status=Status.FAILED, error_code="internal"))
     with pytest.raises(JobAlreadyEnded):
         cancellation.cancel(job, by=actor_of(owner))
     assert written() == ["job.cancelled"]

@@ -20,8 +20,8 @@ from clients.authentication import Caller
 from clients.models import ApiKey
 from clients.rate_counters import Counters, CountingStorage
 from simservice.api.parsers import StrictJSONParser
-from simservice.metrics import REGISTRY
 from simservice.redis import client
+from simservice.telemetry.metrics import REGISTRY
 from tests.conftest import Api
 from tests.factories import make_account, make_key
 from tests.jobs.api.bodies import BODY

@@ -5,7 +5,7 @@ from typing import Any
 from clients import form_tokens
 from clients.accounts import default_client
 from clients.models import Membership
-from dashboard import job_form
+from dashboard.jobs import job_form
 from tests.dashboard.browsing import browser_of
 from tests.factories import PROFILE
 

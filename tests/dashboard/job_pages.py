@@ -10,9 +10,10 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 
 from clients.models import Membership
-from jobs import artifacts, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job, Run
 from tests.dashboard.browsing import browser_of
 from tests.dashboard.summaries import summary
@@ -78,7 +79,7 @@ def share_html(job: Job, query: str = "") -> str:
 
 def make_html_report(job: Job) -> Artifact:
     """Store an HTML report for a job."""
-    report = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(b"<script>top.x = 1</script>"))
+    report = artifact_files.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(b"<script>top.x = 1</script>"))
     report.save(force_insert=True)
     return report
 
@@ -101,9 +102,9 @@ def _complete(job_id: int) -> None:
     """Complete a running job with a report."""
     try:
         job = Job.objects.get(pk=job_id)
-        artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}")).save(force_insert=True)
+        artifact_files.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}")).save(force_insert=True)
         Run.objects.filter(job_id=job_id).update(ended_at=timezone.now(), wall_ms=1500, exit_code="0")
         completed = Outcome(status=Status.COMPLETED, sim_duration_ms=1500, credits_consumed=64, summary=summary())
-        assert lifecycle.finish(job, completed)
+        assert job_moves.finish(job, completed)
     finally:
         connection.close()

@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from dashboard import password_reset, sign_up
+from dashboard.login import password_reset, sign_up
 from simservice.redis.client import redis
 
 SENDERS = {

@@ -9,9 +9,9 @@ from clients.models import Membership
 from dashboard import results
 from dashboard.results import Options, Result
 from dashboard.results.ranking import Ranking
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from tests.factories import make_job, make_running_job
 
@@ -47,14 +47,14 @@ def make_completed_job(job_summary: dict[str, Any] | None = None, *, slots_used:
         credits_consumed=64,
         summary=job_summary or summary(),
     )
-    assert lifecycle.finish(job, done)
+    assert job_moves.finish(job, done)
     return Job.objects.select_related("client", "build").get(pk=job.pk)
 
 
 def make_failed_job(reason: str = "It went wrong.", code: str = "simulation_error", **fields: Any) -> Job:
     """Return a job that failed while it ran."""
     job = make_running_job(**fields)
-    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code=code, reason=reason))
+    assert job_moves.finish(job, Outcome(status=Status.FAILED, error_code=code, reason=reason))
     return Job.objects.select_related("client").get(pk=job.pk)
 
 
@@ -62,7 +62,7 @@ def make_stopped_job(status: str, code: str, job_summary: dict[str, Any] | None 
     """Return a job that ended with a partial summary of 417 DPS."""
     job = make_running_job(**fields)
     partial = (job_summary or summary(mean=417.0)) | {"partial": True}
-    assert lifecycle.finish(
+    assert job_moves.finish(
         job, Outcome(status=Status(status), error_code=code, reason="It ended.", summary=partial)
     )
     return Job.objects.select_related("client", "build").get(pk=job.pk)

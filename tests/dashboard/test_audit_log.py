@@ -15,7 +15,7 @@ from clients.accounts import default_client
 from clients.audit import COMMAND_LINE, Action
 from clients.members import Role
 from clients.models import AuditEvent, Membership
-from dashboard.audit_log import DESCRIPTIONS, GROUPS, description
+from dashboard.account.audit_log import DESCRIPTIONS, GROUPS, description
 from tests.dashboard.audited_changes import (
     ADDRESS,
     CHANGES_BY_MEMBERS,

@@ -11,12 +11,12 @@ from django.utils import timezone
 from PIL import Image, ImageColor
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from dashboard.card import view
-from dashboard.card.content import Card, card_of, number, percent
-from dashboard.card.drawing import CLASSES, GROUND, SIZE, draw, paint
-from dashboard.card.text import MAX_CHARACTERS, clean, fit, font, wrap
-from jobs.details import Actor, Details, Dps, Fight
+from dashboard.public.card import view
+from dashboard.public.card.content import Card, card_of, number, percent
+from dashboard.public.card.drawing import CLASSES, GROUND, SIZE, draw, paint
+from dashboard.public.card.text import MAX_CHARACTERS, clean, fit, font, wrap
 from jobs.models import Job
+from jobs.results.details import Actor, Details, Dps, Fight
 from tests.dashboard.job_pages import share_html
 from tests.dashboard.summaries import (
     NAMES,

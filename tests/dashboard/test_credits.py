@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from billing import ledger, statement
 from billing.models import ALLOWED_MOVES, Entry, GrantReason, Pocket
 from clients.models import Membership
-from jobs import usage
+from jobs.lifecycle import usage
 from jobs.models import DailyUsage
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import BuildFactory, make_account, make_client, make_member

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.test import Client
 
-from dashboard import docs
+from dashboard.public import docs
 from simservice.api.errors import ApiError
 from simservice.api.examples import envelope_of, family
 from simservice.api.openapi import document

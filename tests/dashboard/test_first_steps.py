@@ -8,10 +8,9 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import Membership
-from dashboard import first_steps as pages
-from jobs import first_steps
+from dashboard.jobs import first_steps as pages
 from jobs.models import Build, Job
-from jobs.submission import validation
+from jobs.submission import first_steps, validation
 from tests.dashboard.browsing import browser_of, count_queries, hidden, text_of
 from tests.factories import BuildFactory, make_account, make_client, make_job, make_key, make_member
 from webhooks import endpoints

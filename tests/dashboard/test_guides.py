@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.guides import FILES, INDEX, REFERENCE, render, resolved
+from dashboard.public.guides import FILES, INDEX, REFERENCE, render, resolved
 
 NAMES = sorted(name for name in FILES if name != INDEX)
 GUIDES = [f"/docs/guides/{name}" for name in NAMES]

@@ -9,11 +9,11 @@ import pytest
 
 from clients.accounts import default_client
 from clients.models import Membership
-from dashboard import history as page
-from dashboard.history_chart import chart_of
-from jobs import history
-from jobs.history import Point
+from dashboard.jobs import history as page
+from dashboard.jobs.history_chart import chart_of
 from jobs.models import Build, Job
+from jobs.results import history
+from jobs.results.history import Point
 from simservice.api.pagination import make_cursor
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, make_stopped_job, summary

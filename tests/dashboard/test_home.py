@@ -8,7 +8,7 @@ from django.conf import settings as deployed
 from django.test import Client as HttpClient
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from dashboard import example
+from dashboard.public import example
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import make_member
 

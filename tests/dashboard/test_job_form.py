@@ -13,10 +13,11 @@ from billing.models import Account
 from clients import form_tokens
 from clients.accounts import default_client
 from clients.models import Client, Membership
-from dashboard import job_form
-from jobs import credentials, queries
+from dashboard.jobs import job_form
 from jobs.api.submission_request import MAX_PROFILE_BYTES, from_json
+from jobs.artifacts import credentials
 from jobs.models import IdempotencyKey, Job
+from jobs.results import queries
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.validation import Sender

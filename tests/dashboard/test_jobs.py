@@ -11,12 +11,14 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.accounts import default_client
 from clients.models import Client, Membership
-from dashboard import job_list, job_page
+from dashboard.jobs import job_list, job_page
 from dashboard.paging import ROWS
-from jobs import labels, lifecycle, progress
 from jobs.enums import Priority, Status
+from jobs.lifecycle import job_moves
+from jobs.live import progress
 from jobs.models import Job, JobEvent, Run
-from jobs.queueing import forecast
+from jobs.queue import forecast
+from jobs.results import labels
 from simservice.api.pagination import make_cursor
 from simservice.ids import first_id_of, new_token
 from tests.dashboard.browsing import browser_of, text_of
@@ -244,7 +246,7 @@ def test_a_failed_job_says_why_and_what_to_do(owner: Membership) -> None:
 
 def test_the_history_shows_lost_attempts(owner: Membership) -> None:
     job = make_running_job(client=default_client(owner.account))
-    assert lifecycle.requeue(job, reason="worker-1 was lost")
+    assert job_moves.requeue(job, reason="worker-1 was lost")
     text = text_of(open_job(owner, job))
     assert "Attempt 1 was lost; the job returned to its position in the queue" in text
     assert "lost when its worker stopped" in text
@@ -329,7 +331,7 @@ def test_a_list_of_all_runs_does_not_say_that_there_are_more(
 
 
 def test_every_transition_has_a_label() -> None:
-    transitions = [(source, to) for source, targets in lifecycle.TRANSITIONS.items() for to in targets]
+    transitions = [(source, to) for source, targets in job_moves.TRANSITIONS.items() for to in targets]
     for source, to in [("", Status.PENDING), *transitions]:
         assert labels.event(JobEvent(from_status=source, to_status=to, attempt=2))
 
@@ -359,7 +361,7 @@ def test_another_accounts_job_is_not_found(owner: Membership) -> None:
 def test_a_fee_is_shown_until_it_is_released(owner: Membership) -> None:
     job = make_job(default_client(owner.account), priority=Priority.HIGH, priority_fee_credits=320)
     assert "High (fee: 320 credits)" in text_of(open_job(owner, job))
-    assert lifecycle.finish(job, lifecycle.CANCELLED)
+    assert job_moves.finish(job, job_moves.CANCELLED)
     text = text_of(open_job(owner, job))
     assert "High" in text
     assert "320 credits" not in text

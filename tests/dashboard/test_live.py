@@ -8,12 +8,13 @@ import pytest
 
 from clients.accounts import default_client
 from clients.models import Membership
-from dashboard import live
-from dashboard.live import Live
-from jobs import labels, lifecycle
+from dashboard.jobs import preview
+from dashboard.jobs.preview import Live
+from jobs.lifecycle import job_moves
+from jobs.live.preview import Figures, Preview, RankedProfileset
+from jobs.live.progress import Progress, Publisher, StageProgress
 from jobs.models import Job
-from jobs.preview import Figures, Preview, RankedProfileset
-from jobs.progress import Progress, Publisher, StageProgress
+from jobs.results import labels
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.job_pages import job_path, refresh_job
 from tests.dashboard.summaries import NAMES
@@ -39,7 +40,7 @@ def publish(job: Job, *, percent: float = 0, **fields: Any) -> None:
 
 
 def live_of(job: Job) -> Live:
-    found = live.live_of(job)
+    found = preview.live_of(job)
     assert found is not None
     return found
 
@@ -159,7 +160,7 @@ def test_the_share_page_stays_still(job: Job) -> None:
     ],
 )
 def test_screen_readers_hear_only_milestones(percent: float, stage: StageProgress | None, expected: str) -> None:
-    assert live.milestone("Running", Progress(percent=percent, stage=stage), is_running=True) == expected
+    assert preview.milestone("Running", Progress(percent=percent, stage=stage), is_running=True) == expected
 
 
 def test_screen_readers_hear_the_end(owner: Membership, job: Job) -> None:
@@ -167,7 +168,7 @@ def test_screen_readers_hear_the_end(owner: Membership, job: Job) -> None:
     assert '<p id="milestone" class="visually-hidden" role="status">50 % done</p>' in str(
         refresh_job(owner, job).content
     )
-    assert lifecycle.finish(job, lifecycle.CANCELLED)
+    assert job_moves.finish(job, job_moves.CANCELLED)
     assert 'role="status">Cancelled</p>' in str(refresh_job(owner, job).content)
 
 

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
-from dashboard import backends
+from dashboard.login import backends
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.mailing import write_mails
 from tests.dashboard.signing_in import PASSWORD, is_logged_in, log_in, make_user

@@ -9,9 +9,9 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from billing.models import Account
 from clients.accounts import default_client
 from clients.models import Membership
-from dashboard import charts
-from jobs import usage
-from jobs.queueing import forecast
+from dashboard.jobs import charts
+from jobs.lifecycle import usage
+from jobs.queue import forecast
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.summaries import EVIL, make_completed_job, summary
 from tests.factories import BuildFactory, make_account, make_job, make_member, make_running_job

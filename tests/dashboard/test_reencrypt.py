@@ -27,10 +27,10 @@ from clients import form_tokens
 from clients.audit import SYSTEM
 from clients.errors import InvalidFormToken
 from clients.models import Client
-from dashboard import adapters
+from dashboard.login import adapters
 from dashboard.management.commands import reencrypt
-from jobs import credentials
-from jobs.credentials import GameCredentials
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
 from simservice import encryption
 from simservice.api.errors import InvalidCursor
 from simservice.api.pagination import make_cursor, read_cursor

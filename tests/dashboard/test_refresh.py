@@ -5,10 +5,10 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 
 from clients.accounts import default_client
-from dashboard import job_page
-from jobs import queries
+from dashboard.jobs import job_page
+from jobs.live.progress import Progress, Publisher, StageProgress
 from jobs.models import JobEvent, Run
-from jobs.progress import Progress, Publisher, StageProgress
+from jobs.results import queries
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.job_pages import complete_after, job_path, refresh_job
 from tests.dashboard.summaries import make_completed_job, make_unfinished_job

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from clients.accounts import default_client
 from clients.models import Membership
-from jobs import artifacts
+from jobs.artifacts import artifact_files
 from jobs.enums import Priority
 from jobs.models import Artifact, Job
 from tests.dashboard.browsing import browser_of, text_of
@@ -35,7 +35,7 @@ def shared_job(**fields: Any) -> Job:
         client=client, text=TEXT, metadata=metadata, multi_stage=True, csv=True, priority=Priority.HIGH,
         channel="weekly", max_credits=640, pinned_build=BuildFactory.create(), **fields,
     )  # fmt: skip
-    artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(TEXT.encode())).save(force_insert=True)
+    artifact_files.store(job, Artifact.Kind.INPUT, io.BytesIO(TEXT.encode())).save(force_insert=True)
     return job
 
 

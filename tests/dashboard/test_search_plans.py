@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from clients.accounts import default_client
-from dashboard import job_list
+from dashboard.jobs import job_list
 from jobs.models import Job
 from tests.factories import make_job, make_member
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs

@@ -11,11 +11,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.audit import SYSTEM
-from jobs import cancellation, lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import cancellation, job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
-from jobs.queueing import forecast
+from jobs.queue import forecast
 from tests.dashboard.browsing import text_of
 from tests.dashboard.job_pages import make_html_report, open_share_page, share_html
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, make_stopped_job, summary
@@ -59,7 +59,7 @@ def test_a_cancelled_job_shows_the_reason() -> None:
 def test_a_stopped_job_shows_its_progress() -> None:
     job = make_running_job()
     cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason="Cancelled.", percent=43.9)
-    assert lifecycle.finish(job, cancelled)
+    assert job_moves.finish(job, cancelled)
     assert "Stopped at 43%." in share_html(job)
 
 
@@ -67,7 +67,7 @@ def test_a_stopped_job_shows_its_progress() -> None:
 def test_a_failed_job_shows_its_progress(percent: float, message: str | None) -> None:
     job = make_running_job()
     failed = Outcome(status=Status.FAILED, error_code="execution_failed", reason="It ended.", percent=percent)
-    assert lifecycle.finish(job, failed)
+    assert job_moves.finish(job, failed)
     text = share_html(job)
     assert "Stopped at" not in text
     assert message in text if message else "Failed at" not in text
@@ -79,7 +79,7 @@ def test_a_timed_out_job_shows_partial_results() -> None:
     outcome = Outcome(
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=results
     )
-    assert lifecycle.finish(job, outcome)
+    assert job_moves.finish(job, outcome)
     for text in ("Timed out", "The cap of 1 credits.", "The run ended early", "+5.00 %"):
         assert text in share_html(job)
 
@@ -96,7 +96,7 @@ def test_partial_results_of_a_failed_job_have_no_percentage() -> None:
     failed = Outcome(
         status=Status.FAILED, error_code="execution_failed", reason="It ended.", percent=99.0, summary=results
     )
-    assert lifecycle.finish(job, failed)
+    assert job_moves.finish(job, failed)
     text = share_html(job)
     assert ("It ended." in text, "Failed at" in text) == (True, False)
 
@@ -150,7 +150,7 @@ def test_the_page_has_safe_headers_and_a_preview(settings: Settings) -> None:
 def test_a_report_is_shown_in_a_sandboxed_frame() -> None:
     job = make_running_job()
     report = make_html_report(job)
-    lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
+    job_moves.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
     frame = share_html(job).partition("<iframe")[2].partition(">")[0]
     assert f'src="/artifacts/{report.token}"' in frame
     assert 'sandbox="allow-scripts"' in frame
@@ -164,7 +164,7 @@ def test_a_frame_uses_a_path_without_a_host(settings: Settings) -> None:
     settings.PUBLIC_BASE_URL = "https://sims.example.org"
     job = make_running_job()
     make_html_report(job)
-    lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
+    job_moves.finish(job, Outcome(status=Status.COMPLETED, summary=summary()))
     assert 'src="/artifacts/' in share_html(job)
 
 

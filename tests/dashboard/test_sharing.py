@@ -7,9 +7,9 @@ from django.test import Client as Browser
 
 from clients.accounts import default_client
 from clients.models import AuditEvent, Membership
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.job_pages import share_html
@@ -69,7 +69,7 @@ def test_hidden_profiles_are_not_quoted(code: str, owner: Membership) -> None:
     job = make_running_job(client=default_client(owner.account))
     results = summary("a") | {"warnings": ["Quoted warning."]}
     failed = Outcome(status=Status.FAILED, error_code=code, reason="Quoted reason.", summary=results)
-    assert lifecycle.finish(job, failed)
+    assert job_moves.finish(job, failed)
     page = share_html(job)
     assert ("Quoted reason." in page, "Quoted warning." in page) == (True, True)
     change(owner)

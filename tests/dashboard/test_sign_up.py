@@ -11,7 +11,7 @@ from django.test import Client as HttpClient
 from pytest_django import Settings
 
 from clients.models import Membership
-from dashboard import sign_up as sign_up_module
+from dashboard.login import sign_up as sign_up_module
 from tests.concurrency import at_once
 from tests.dashboard.browsing import text_of
 from tests.dashboard.mailing import link_in, write_mails

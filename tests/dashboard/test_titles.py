@@ -12,9 +12,9 @@ from django.test import Client as HttpClient
 from clients.accounts import default_client
 from clients.models import Membership
 from jobs.models import Job
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, count_queries
 from tests.dashboard.job_pages import read

@@ -15,8 +15,8 @@ from django.conf import settings
 from honcho.environ import parse_procfile
 
 from jobs.enums import Priority
-from jobs.queueing.announcements import queue_of
-from simservice.api.body_limit import MAX_BODY_BYTES
+from jobs.queue.announcements import queue_of
+from simservice.body_limit import MAX_BODY_BYTES
 from tests.docs.guide_runs import blocks_of
 
 ROOT = Path(settings.BASE_DIR)

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from django.conf import settings
 
-from simservice.metrics import REGISTRY, SERVICE
-from simservice.redis import worker_heartbeats
+from simservice import worker_heartbeats
+from simservice.telemetry.metrics import REGISTRY, SERVICE
 
 ROOT = Path(settings.BASE_DIR)
 ALERTS_FILE = ROOT / "deploy" / "prometheus" / "alerts.yaml"

@@ -15,10 +15,10 @@ from django.core.management import call_command
 from django.db.models.functions import Now
 
 from billing.models import Entry, Pocket
+from jobs.lifecycle.shard_moves import VOID_KEPT
 from jobs.management.commands.seedlocal import MINISIM
 from jobs.models import Artifact, Build, Job, JobEvent, Run, Shard, ShardedStage
-from jobs.shards.moves import VOID_KEPT
-from jobs.simulator import command
+from simc import command
 from tests.factories import make_account, make_key
 from tests.jobs.shards.sharded_runs import wait_for_shard
 from tests.jobs.simulation_workers import BEAT, CONTROL, wait_until_alive, worker

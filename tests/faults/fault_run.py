@@ -14,11 +14,11 @@ from typing import Any, Self
 from django.db import connection
 
 from clients.audit import SYSTEM
-from jobs import cancellation
 from jobs.enums import TERMINAL, WAITING
 from jobs.errors import JobAlreadyEnded
+from jobs.execution import directories
+from jobs.lifecycle import cancellation
 from jobs.models import Job, JobEvent
-from jobs.runs import directories
 from tests.faults.fault_workers import (
     HEARTBEAT_SECONDS,
     IDLE_IN_TRANSACTION_SECONDS,

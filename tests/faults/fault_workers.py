@@ -22,7 +22,7 @@ from typing import Any
 from django.conf import settings
 from django.db import OperationalError, close_old_connections, connection, connections
 
-from jobs import shutdown
+from simservice import shutdown
 from simservice.celery import app
 from simservice.redis.client import redis
 from tests.faults.requests import ShardedForm
@@ -146,20 +146,20 @@ def configure(spec: WorkerSpec) -> None:
 
 def cut_into_short_shards() -> None:
     """Let short jobs run in shards, and shorten the times of shards to suit the short leases of a run."""
-    from jobs.execution import conductor, shard_lease, simulation
-    from jobs.shards import eligibility, moves, sizes
+    from jobs.execution import conductor, eligibility, shard_lease, shard_sizes, simulation
+    from jobs.lifecycle import shard_moves
 
     eligibility.MIN_JOB_SECONDS, eligibility.MIN_PROFILESETS_OF_UNKNOWN_TIME = 0, 2
-    sizes.MIN_SHARD_SECONDS = 0.02
+    shard_sizes.MIN_SHARD_SECONDS = 0.02
     conductor.OBSERVE_SECONDS, conductor.POLL_SECONDS = 0.15, 0.03
     conductor.SLICE_MS, conductor.MIN_SLICE_MS = round(LEASE_SECONDS * 1000), 400
     shard_lease.SHORT_SECONDS, simulation.UPDATE_SECONDS = 0.3, 0.1
-    moves.VOID_KEPT = timedelta(seconds=1)
+    shard_moves.VOID_KEPT = timedelta(seconds=1)
 
 
 def record_snapshots_in_claims() -> None:
     """Record in each claim's event which transactions had ended before the claim looked for the best job."""
-    from jobs import simulation_worker
+    from jobs.execution import simulation_worker
 
     slot_name = simulation_worker.slot_name
 
@@ -205,7 +205,7 @@ def repeat(step: Callable[[], None], stopped: threading.Event) -> None:
 
 
 def simulate() -> None:
-    from jobs import simulation_worker
+    from jobs.execution import simulation_worker
 
     simulation_worker.simulate()
 

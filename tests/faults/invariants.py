@@ -15,10 +15,10 @@ from django.db.models import Sum
 
 from billing import ledger
 from billing.models import Entry, Hold, Pocket
-from jobs import hold_audit
 from jobs.enums import CLAIMED, TERMINAL, WAITING, Status
-from jobs.lifecycle import TRANSITIONS
+from jobs.lifecycle.job_moves import TRANSITIONS
 from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
+from jobs.operations import hold_audit
 from tests.faults import shard_audit
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import SNAPSHOT_MARK

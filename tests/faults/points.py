@@ -15,19 +15,19 @@ from typing import Any, BinaryIO
 from django.core.files.storage import default_storage
 
 from billing import ledger
-from jobs import artifacts, credentials, lifecycle
-from jobs.execution import attempt, stages
+from jobs.artifacts import artifact_files, credentials
+from jobs.execution import attempt, shard_files, stages
 from jobs.execution.conductor import Conductor
 from jobs.execution.shard_intake import Intake
 from jobs.execution.shard_outputs import ShardOutputs
 from jobs.execution.watcher import Watcher
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.live.progress import Publisher
 from jobs.models import Artifact, ShardedStage
-from jobs.progress import Publisher
-from jobs.queueing import announcements, claims, sweep
-from jobs.shards import files, moves
-from jobs.simulator.process import SimulatorProcess
+from jobs.queue import announcements, claims, sweep
 from jobs.submission import accept
 from jobs.submission.idempotency import KeyedRequest
+from sandbox.process import SimulatorProcess
 
 # An action at a point, which may return the injected fault, and a function that installs an action.
 Action = Callable[[], object]
@@ -74,7 +74,7 @@ def after(owner: Any, name: str, action: Action, *, only: Mapping[str, object] =
 
     def reached(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
-        may_change_nothing = owner in (claims, moves) and name != "remove"
+        may_change_nothing = owner in (claims, shard_moves) and name != "remove"
         if only.items() <= named.items() and (result or not may_change_nothing):
             action()
         return result
@@ -82,7 +82,7 @@ def after(owner: Any, name: str, action: Action, *, only: Mapping[str, object] =
     setattr(owner, name, reached)
 
 
-def during(name: str, *, module: ModuleType = lifecycle) -> Arm:
+def during(name: str, *, module: ModuleType = job_moves) -> Arm:
     """Run an action while PostgreSQL executes a delayed statement. `module` is the module that runs it.
 
     If the process dies, PostgreSQL notices only after it has committed the statement.
@@ -109,18 +109,18 @@ def during(name: str, *, module: ModuleType = lifecycle) -> Arm:
 
 def after_storing(action: Action) -> None:
     """Run an action after the files of a shard are stored. If it injects "file", truncate the report."""
-    store = files.store
+    store = shard_files.store
 
     def reached(
         stage: ShardedStage, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, number: int, try_number: int
     ) -> None:
         store(stage, contents, number=number, try_number=try_number)
         if action() == "file":
-            name = files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number)
+            name = shard_files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number)
             report = Path(default_storage.path(name))
             report.write_bytes(report.read_bytes()[: report.stat().st_size // 2])
 
-    vars(files)["store"] = reached
+    vars(shard_files)["store"] = reached
 
 
 # In the order in which a worker reaches them.
@@ -129,15 +129,15 @@ POINTS: dict[str, Arm] = {
     "claimed": partial(after, claims, "claim"),
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
-    "before the run is recorded": partial(before, lifecycle, "start_run"),
+    "before the run is recorded": partial(before, job_moves, "start_run"),
     "while the start runs": during("start_job"),
-    "run recorded": partial(after, lifecycle, "start_run"),
+    "run recorded": partial(after, job_moves, "start_run"),
     "while it runs": partial(before, Watcher, "stop_reason"),
     "credits extended": partial(after, ledger, "extend"),
     "simulator ended": partial(before, stages, "record_end"),
     "end recorded": partial(after, stages, "record_end"),
-    "before artifacts are stored": partial(before, artifacts, "store_all"),
-    "artifacts stored": partial(after, artifacts, "store_all"),
+    "before artifacts are stored": partial(before, artifact_files, "store_all"),
+    "artifacts stored": partial(after, artifact_files, "store_all"),
     "all artifacts stored": partial(before, attempt, "conclude"),
     "while the end runs": during("end_job"),
     "end committed": partial(after, attempt, "conclude"),
@@ -145,24 +145,24 @@ POINTS: dict[str, Arm] = {
 WORKER_POINTS = POINTS | {
     "before the claim": partial(before, claims, "claim"),
     "credentials fetched": partial(after, credentials, "fetch"),
-    "before the heartbeat": partial(before, lifecycle, "renew_lease"),
-    "heartbeat committed": partial(after, lifecycle, "renew_lease"),
+    "before the heartbeat": partial(before, job_moves, "renew_lease"),
+    "heartbeat committed": partial(after, job_moves, "renew_lease"),
     "progress published": partial(after, Publisher, "publish"),
     "before credits are extended": partial(before, ledger, "extend"),
     "before credentials are forgotten": partial(before, credentials, "forget"),
 }
 AS_HELPER, AS_CONDUCTOR = {"conducts": False}, {"conducts": True}
 SHARD_POINTS: dict[str, Arm] = {
-    **{f"before {title}": partial(before, moves, name) for name, title in MOVES.items()},
-    **{f"after {title}": partial(after, moves, name) for name, title in MOVES.items()},
-    "before a helper's claim": partial(before, moves, "claim", only=AS_HELPER),
-    "after a helper's claim": partial(after, moves, "claim", only=AS_HELPER),
-    "before a conductor's claim": partial(before, moves, "claim", only=AS_CONDUCTOR),
-    "after a conductor's claim": partial(after, moves, "claim", only=AS_CONDUCTOR),
-    "while the claim of a shard runs": during("claim_shard", module=moves),
-    "while the end of a shard runs": during("end_shard", module=moves),
-    "while the return of a shard runs": during("return_shard", module=moves),
-    "before the files of a shard are stored": partial(before, files, "store"),
+    **{f"before {title}": partial(before, shard_moves, name) for name, title in MOVES.items()},
+    **{f"after {title}": partial(after, shard_moves, name) for name, title in MOVES.items()},
+    "before a helper's claim": partial(before, shard_moves, "claim", only=AS_HELPER),
+    "after a helper's claim": partial(after, shard_moves, "claim", only=AS_HELPER),
+    "before a conductor's claim": partial(before, shard_moves, "claim", only=AS_CONDUCTOR),
+    "after a conductor's claim": partial(after, shard_moves, "claim", only=AS_CONDUCTOR),
+    "while the claim of a shard runs": during("claim_shard", module=shard_moves),
+    "while the end of a shard runs": during("end_shard", module=shard_moves),
+    "while the return of a shard runs": during("return_shard", module=shard_moves),
+    "before the files of a shard are stored": partial(before, shard_files, "store"),
     "after the files of a shard are stored": after_storing,
     "before the intake fetches": partial(before, Intake, "_take"),
     "fetched, not checked": partial(before, Intake, "_checked"),
@@ -177,19 +177,19 @@ SUBMITTER_POINTS: dict[str, Arm] = {
     "response rendered, job not stored": partial(after, KeyedRequest, "record"),
     "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
-    "marked as announced, no message sent": partial(after, lifecycle, "mark_queued"),
+    "marked as announced, no message sent": partial(after, job_moves, "mark_queued"),
     "message sent": partial(after, announcements, "wake_one"),
 }
 SWEEPER_POINTS: dict[str, Arm] = {
     "before the recovery": partial(before, sweep, "recover"),
-    "recovered, not committed": partial(after, lifecycle, "end_lost_runs"),
-    "recovery committed": partial(after, lifecycle, "requeue"),
-    "before an overdue end": partial(before, lifecycle, "finish"),
-    "sweeper ended, perhaps not committed": partial(after, lifecycle, "finish"),
+    "recovered, not committed": partial(after, job_moves, "end_lost_runs"),
+    "recovery committed": partial(after, job_moves, "requeue"),
+    "before an overdue end": partial(before, job_moves, "finish"),
+    "sweeper ended, perhaps not committed": partial(after, job_moves, "finish"),
     "sweeper's end committed": partial(after, sweep, "recover"),
     "before messages are sent again": partial(before, announcements, "replenish"),
-    "before void shards are removed": partial(before, moves, "remove"),
-    "after void shards are removed": partial(after, moves, "remove"),
+    "before void shards are removed": partial(before, shard_moves, "remove"),
+    "after void shards are removed": partial(after, shard_moves, "remove"),
 }
 BY_ROLE = {"worker": WORKER_POINTS | SHARD_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
 

@@ -4,7 +4,7 @@ import django
 
 django.setup()
 
-from jobs.runs import runner  # noqa: E402 - needs the settings
+from jobs.execution import runner  # noqa: E402 - needs the settings
 from simservice.celery import app  # noqa: E402
 from tests.faults import points, variants  # noqa: E402, F401
 

@@ -14,8 +14,8 @@ def work() -> None:
     """Run jobs like a slot of the Celery worker until no job waits or runs."""
     from django.db import connection
 
-    from jobs import simulation_worker
     from jobs.enums import ACTIVE
+    from jobs.execution import simulation_worker
     from jobs.models import Job
 
     while Job.objects.filter(status__in=ACTIVE).exists():

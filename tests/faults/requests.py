@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from jobs.credentials import GameCredentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import Channel, Priority
 from jobs.submission.request import Submission
 from tests.faults.stand_in import CRASH, ERROR, LOST_NUMBERS, NORMAL, profileset

@@ -18,9 +18,9 @@ from django.db.models import Sum
 
 from billing.models import Entry, Pocket
 from jobs.enums import CLAIMED, ErrorCode, ShardStatus, Status
+from jobs.lifecycle import shard_moves
 from jobs.models import Artifact, Job, Run, Shard, ShardedStage
-from jobs.queueing import sweep
-from jobs.shards import moves
+from jobs.queue import sweep
 from tests.faults import shard_audit
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import IDLE_IN_TRANSACTION_SECONDS, SNAPSHOT_MARK
@@ -331,7 +331,7 @@ def leftover_violations(audit: Audit, observed: Observations) -> Iterator[str]:
     """Yield the rows and files of shards that were never removed."""
     with pytest.MonkeyPatch.context() as patch:
         # A sweep removes the stages of lost conductors.
-        patch.setattr(moves, "VOID_KEPT", timedelta(0))
+        patch.setattr(shard_moves, "VOID_KEPT", timedelta(0))
         sweep.sweep()
     if ShardedStage.objects.exists() or Shard.objects.exists():
         left = [str(stage) for stage in ShardedStage.objects.all()]

@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from billing import ledger
 from clients.accounts import default_client
-from jobs import hold_audit
+from jobs.execution import directories
 from jobs.models import Artifact, Build, Job, Run
-from jobs.queueing import sweep
-from jobs.runs import directories
+from jobs.operations import hold_audit
+from jobs.queue import sweep
 from tests.billing.ledger_state import LONG
 from tests.factories import PROFILE, BuildFactory, make_account, make_job
 from tests.faults.invariants import orphans, simulators_left

@@ -22,9 +22,10 @@ from pytest_django import Settings
 from clients import form_tokens, invitations
 from clients.audit import SYSTEM
 from clients.models import Invitation, SentForm
-from jobs import artifacts, lifecycle, retention
+from jobs.artifacts import artifact_files, retention
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Build, JobProfile
 from privacy import accounts
 from privacy.models import AccountDeletion, Export
@@ -81,8 +82,8 @@ def run_code(library: Path, shift: int, code: str) -> None:
 
 def make_job_of_age(age: timedelta) -> Model:
     job = make_running_job()
-    artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"x")).save(force_insert=True)
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
+    artifact_files.store(job, Artifact.Kind.INPUT, io.BytesIO(b"x")).save(force_insert=True)
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
     type(job).objects.filter(pk=job.pk).update(created_at=timezone.now() - age)
     return JobProfile.objects.get(pk=job.pk)
 

@@ -17,9 +17,9 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from jobs import artifacts, credentials
+from jobs.artifacts import artifact_files, credentials
 from jobs.models import Artifact, Job
-from jobs.queueing import sweep
+from jobs.queue import sweep
 from simservice.redis.client import redis
 from tests.billing.ledger_state import LONG
 from tests.factories import BuildFactory, make_account, make_job, make_key
@@ -167,7 +167,7 @@ def in_a_log(secret: str, folder: Path) -> None:
 
 
 def in_an_artifact(secret: str, folder: Path) -> None:
-    artifacts.store(make_job(), Artifact.Kind.STDOUT_LOG, io.BytesIO(f"said {secret}".encode()))
+    artifact_files.store(make_job(), Artifact.Kind.STDOUT_LOG, io.BytesIO(f"said {secret}".encode()))
 
 
 @pytest.mark.parametrize("plant", [in_a_row, in_a_key, in_a_log, in_an_artifact])

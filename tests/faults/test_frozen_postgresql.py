@@ -21,8 +21,8 @@ from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 from localstack.supervisor import Supervisor
-from simservice.database import WEB_STATEMENT_SECONDS
 from simservice.postgresql import base
+from simservice.postgresql.connections import WEB_STATEMENT_SECONDS
 from tests.emptying import empty_database
 from tests.factories import make_key
 from tests.faults.proxy import Address, Proxy, proxy

@@ -10,10 +10,11 @@ from django.db.models import F
 
 from billing import ledger
 from billing.models import Hold
-from jobs import hold_audit, simulation_worker
 from jobs.enums import TERMINAL, WAITING
+from jobs.execution import simulation_worker
 from jobs.models import DailyUsage, Job, JobEvent, Run
-from jobs.queueing import sweep
+from jobs.operations import hold_audit
+from jobs.queue import sweep
 from tests.billing.ledger_state import LONG
 from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS

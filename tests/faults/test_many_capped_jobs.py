@@ -11,10 +11,10 @@ import pytest
 from billing import ledger
 from billing.models import Hold
 from clients.accounts import default_client
-from jobs import hold_audit
 from jobs.enums import ACTIVE
 from jobs.models import Job, Run
-from jobs.queueing import sweep
+from jobs.operations import hold_audit
+from jobs.queue import sweep
 from tests.billing.ledger_state import LONG as THOROUGH
 from tests.factories import make_account, make_job
 from tests.faults.processes import start_worker

@@ -12,28 +12,27 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from jobs import lifecycle
 from jobs.enums import CLAIMED, WAITING, Renewal, Status
+from jobs.execution import verdict
 from jobs.execution.shard_intake import Intake, TakenShard
 from jobs.execution.shard_lease import ShardLease
+from jobs.lifecycle import job_moves, shard_moves
 from jobs.models import Job, JobEvent, Shard
-from jobs.queueing import claims, sweep
-from jobs.runs import verdict
-from jobs.shards import moves
-from jobs.simulator.stop_reasons import StopReason
+from jobs.queue import claims, sweep
+from sandbox.stop_reasons import StopReason
 from simservice.redis.client import redis
 
 
 def without_fencing() -> None:
     """Write to a job whatever its current attempt is."""
     for name in ("move", "start_run", "finish"):
-        setattr(lifecycle, name, _unfenced(getattr(lifecycle, name)))
+        setattr(job_moves, name, _unfenced(getattr(job_moves, name)))
 
     def renew(job: Job) -> Renewal:
         running = Job.objects.filter(pk=job.pk, status__in=CLAIMED)
-        return Renewal.DONE if running.update(lease_expires_at=lifecycle.lease_end()) else Renewal.LOST
+        return Renewal.DONE if running.update(lease_expires_at=job_moves.lease_end()) else Renewal.LOST
 
-    lifecycle.renew_lease = renew
+    job_moves.renew_lease = renew
 
 
 def _unfenced(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,7 +71,7 @@ def announced_instead_of_claimed() -> None:
                 status=Status.STARTING,
                 attempt=F("attempt") + 1,
                 worker=worker,
-                lease_expires_at=lifecycle.lease_end(),
+                lease_expires_at=job_moves.lease_end(),
             )
             attempt = Job.objects.values_list("attempt", flat=True).get(pk=job.pk)
             JobEvent.objects.create(
@@ -91,7 +90,7 @@ def announced_instead_of_claimed() -> None:
 def without_fencing_of_tries() -> None:
     """Let outdated tries write to their shards."""
     for name in ("start_shard", "renew_shard", "end_shard", "return_shard"):
-        moves.SQL[name] = moves.SQL[name].replace("AND try_number = %(try_number)s", "", 1)
+        shard_moves.SQL[name] = shard_moves.SQL[name].replace("AND try_number = %(try_number)s", "", 1)
 
 
 def merged_without_missing_shards() -> None:

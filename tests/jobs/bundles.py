@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from jobs.builds import registration
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Build
+from jobs.operations import build_registration
 from tests.factories import BuildFactory
 
 APL = "actions=frostbolt\nactions+=/ice_lance\n"
@@ -35,7 +35,7 @@ def bundled_build(folder: Path, files: dict[str, str] | None = None, **fields: o
     write(folder, files)
     defaults = {
         "executable": str(MINISIM),
-        "readable_paths": registration.readable_paths(MINISIM, MINISIM_READS),
+        "readable_paths": build_registration.readable_paths(MINISIM, MINISIM_READS),
         "profiles_path": str(folder),
         "includable": sorted(files),
     }

@@ -7,10 +7,9 @@ import pytest
 from django.core.files.storage import default_storage
 from pytest_django import Settings
 
-from jobs.execution import attempt
-from jobs.queueing import claims
-from jobs.runs import game_api_proxy
-from jobs.skipped import Skipped
+from jobs.execution import attempt, game_api_proxy
+from jobs.queue import claims
+from jobs.queue.expiring_set import Skipped
 from simservice.storages.s3 import BucketStorage
 from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
 from tests.jobs.simulator.conftest import open_directory

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from jobs.runs.game_api_proxy import GameApiProxy
+from jobs.execution.game_api_proxy import GameApiProxy
 
 HOST = "us.battle.net"
 # Any public addresses: nothing in these tests connects to them.

@@ -3,7 +3,7 @@
 import json
 
 from jobs.enums import Priority
-from jobs.queueing.announcements import TASK, queue_of
+from jobs.queue.announcements import TASK, queue_of
 from simservice.celery import send
 from simservice.redis.client import redis
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs import lifecycle
 from jobs.enums import ShardStatus, Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.live.progress import Progress, Publisher
 from jobs.models import Job, Run, Shard, ShardedStage
-from jobs.progress import Progress, Publisher
-from jobs.queueing import forecast
-from jobs.queueing.forecast import estimated_start
-from simservice.redis import worker_heartbeats
+from jobs.queue import forecast
+from jobs.queue.forecast import estimated_start
+from simservice import worker_heartbeats
 from tests.factories import make_running_job
 
 COPIES = """
@@ -26,7 +26,7 @@ COPIES = """
 
 def end(job: Job) -> None:
     """End a claimed job."""
-    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="internal"))
+    assert job_moves.finish(job, Outcome(status=Status.FAILED, error_code="internal"))
 
 
 def measure(seconds: float, **fields: Any) -> None:
@@ -81,7 +81,7 @@ def run_shard(stage: ShardedStage, *, seat: int) -> Shard:
     """Add a shard that the slot with this seat runs."""
     return Shard.objects.create(
         stage=stage, number=stage.shards.count(), profilesets=1, status=ShardStatus.RUNNING, try_number=1,
-        seat=seat, worker="w", lease_expires_at=lifecycle.lease_end(), allowance_ms=1000,
+        seat=seat, worker="w", lease_expires_at=job_moves.lease_end(), allowance_ms=1000,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """A reference implementation of the frequent moves, with `lifecycle.move`, the ORM, and a settlement in Python.
 
-Tests compare its results with those of the statements in `jobs/lifecycle.sql`.
+Tests compare its results with those of the statements in `jobs/lifecycle/job_moves.sql`.
 """
 
 import json
@@ -16,9 +16,9 @@ from django.utils import timezone
 from billing.errors import HoldError
 from billing.models import Balance, Entry, Grant, Hold, Pocket
 from clients.models import Client
-from jobs import lifecycle
 from jobs.enums import CLAIMED, WAITING, MoveResult, Status
-from jobs.lifecycle import ANY, Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import ANY, Outcome
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, DailyUsage, Job, Run
 from simservice.api.times import iso
 from tests.factories import start_attempt
@@ -39,7 +39,7 @@ def claim(worker: str) -> Job | None:
 def start_run(job: Job, *, build: Build, stage: int = 1) -> Run | None:
     """Record the simulator process of a stage. The first one moves the job to running."""
     if stage == 1:
-        if not lifecycle.move(job, to=Status.RUNNING, build=build, started_at=Now()):
+        if not job_moves.move(job, to=Status.RUNNING, build=build, started_at=Now()):
             return None
     elif not Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED).exists():
         return None
@@ -52,7 +52,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
     require_hold(job, outcome, guard=guard)
     actor = (outcome.summary or {}).get("mainActor") or {}
     reason = outcome.reason and outcome.reason[:500]
-    ended = lifecycle.move(
+    ended = job_moves.move(
         copy(job),
         to=outcome.status,
         reason=reason or "",
@@ -83,7 +83,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
 
 def require_hold(job: Job, outcome: Outcome, *, guard: Q) -> None:
     """Raise HoldError if the job can be ended, but its hold cannot be settled."""
-    if outcome.status not in lifecycle.TRANSITIONS.get(job.status, ()):
+    if outcome.status not in job_moves.TRANSITIONS.get(job.status, ()):
         return
     current = Job.objects.filter(guard, pk=job.pk, status=job.status, attempt=job.attempt)
     enough = Hold.objects.filter(pk=job.pk, resolved_at=None, credits__gte=outcome.credits_consumed)

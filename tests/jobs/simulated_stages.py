@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.execution.multistage import Stage, beaten, one_run, plan, replicates
-from jobs.execution.replicates import pooled, widening
 from jobs.execution.stage_progress import ProgressEstimate
-from jobs.execution.stage_statistics import StageStatistics
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.planning.multistage import Stage, beaten, one_run, plan, replicates
+from jobs.planning.replicates import pooled, widening
+from jobs.planning.stage_statistics import StageStatistics
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
+from simc.reports import Profileset, Statistics
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 SAMPLED_PERCENTS = (10, 25, 50, 75, 90)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import connection
 
-from simservice.redis import worker_heartbeats
+from simservice import worker_heartbeats
 from tests.jobs.simulators import wait_until
 
 CELERY = [str(Path(sys.executable).with_name("celery")), "--app", "simservice"]

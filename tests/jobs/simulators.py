@@ -13,9 +13,9 @@ from django.core.files.storage import default_storage
 from django.db import connection
 
 from clients.models import Client
-from jobs import lifecycle
 from jobs.execution import attempt
 from jobs.execution.preparation import prepare
+from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job
 from tests.factories import BuildFactory, make_job
@@ -90,7 +90,7 @@ def make_shifted_minisim(folder: Path, *, seed: int, errors: float) -> Build:
 
 def claim() -> Job:
     """Claim the waiting job."""
-    job = lifecycle.claim("worker-1")
+    job = job_moves.claim("worker-1")
     assert job is not None
     return job
 

@@ -22,13 +22,14 @@ from billing import ledger
 from billing.models import GrantReason, Hold
 from clients.audit import SYSTEM
 from clients.models import ApiKey
-from jobs import lifecycle, operator_actions
 from jobs.enums import MoveResult, Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, JobEvent, Run
+from jobs.operations import operator_actions
 from privacy.models import AccountDeletion
-from simservice import admin as shared_admin
-from simservice import admin_actions as shared_actions
+from simservice.admin import actions as shared_actions
+from simservice.admin import base as shared_admin
 from tests import admin_actions
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_member, make_running_job
 from tests.jobs.simulators import make_stand_in
@@ -61,7 +62,7 @@ def recorded(rows: Iterable[Any]) -> list[str]:
 
 def make_ended_job() -> Job:
     job = make_running_job()
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}))
     return Job.objects.get(pk=job.pk)
 
 
@@ -83,7 +84,7 @@ def test_requeue_takes_a_job_from_its_worker(operator: HttpClient) -> None:
     assert act(operator, "requeue", running, waiting)[0] == "1 job requeued."
     requeued = Job.objects.get(pk=running.pk)
     assert (requeued.status, requeued.worker) == ("queued", "")
-    assert not lifecycle.finish(running, Outcome(status=Status.COMPLETED, summary={})), "the worker lost it"
+    assert not job_moves.finish(running, Outcome(status=Status.COMPLETED, summary={})), "the worker lost it"
     assert "operator" in JobEvent.objects.filter(job=running).latest("id").reason
     assert recorded([running, waiting]) == ["Requeued"]
 
@@ -107,8 +108,8 @@ def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> Non
 @pytest.mark.parametrize("action", [operator_actions.requeue, operator_actions.release])
 def test_an_attempt_that_was_not_confirmed_is_not_stopped(action: Callable[..., MoveResult]) -> None:
     seen = make_running_job()
-    assert lifecycle.requeue(Job.objects.get(pk=seen.pk), reason="lost")
-    assert lifecycle.claim("another") is not None
+    assert job_moves.requeue(Job.objects.get(pk=seen.pk), reason="lost")
+    assert job_moves.claim("another") is not None
     assert action(seen, by=SYSTEM) is MoveResult.TAKEN
     assert Job.objects.get(pk=seen.pk).worker == "another"
 
@@ -117,8 +118,8 @@ def test_an_attempt_that_was_not_confirmed_is_not_stopped(action: Callable[..., 
 def test_another_attempt_is_shown_before_it_is_stopped(operator: HttpClient, action: str) -> None:
     job = make_running_job()
     preview = admin_actions.choose(operator, JOBS, action, [job.pk])
-    assert lifecycle.requeue(Job.objects.get(pk=job.pk), reason="lost")
-    assert lifecycle.claim("another") is not None
+    assert job_moves.requeue(Job.objects.get(pk=job.pk), reason="lost")
+    assert job_moves.claim("another") is not None
     again = admin_actions.confirm(operator, JOBS, preview)
     assert "Attempt 2 stops" in again.content.decode()
     assert Job.objects.get(pk=job.pk).worker == "another"

@@ -12,11 +12,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from jobs import lifecycle
 from jobs.enums import MoveResult, Priority, Status
-from jobs.lifecycle import IllegalTransition
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import IllegalTransition
 from jobs.models import Job, JobEvent
-from jobs.queueing import announcements, forecast, sweep
+from jobs.queue import announcements, forecast, sweep
 from simservice.celery import app
 from simservice.redis.client import outage, redis
 from tests.factories import make_account, make_client, make_job
@@ -106,7 +106,7 @@ def test_the_sweep_publishes_the_number_of_live_slots() -> None:
 @pytest.mark.django_db
 def test_a_job_that_was_claimed_first_needs_no_message() -> None:
     job = make_job()
-    assert lifecycle.claim("w") is not None
+    assert job_moves.claim("w") is not None
     announcements.announce(job)
     assert (messages(), Job.objects.get(pk=job.pk).status) == ({}, Status.STARTING)
 
@@ -127,7 +127,7 @@ STATES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("state", STATES)
 def test_marking_as_queued_matches_the_reference_move(state: dict[str, Any]) -> None:
     results = []
-    for mark in (lifecycle.mark_queued, lambda job: lifecycle.move(job, to=Status.QUEUED)):
+    for mark in (job_moves.mark_queued, lambda job: job_moves.move(job, to=Status.QUEUED)):
         job = make_job(updated_at=timezone.now() - OLD)
         # The instance remains pending, as the announcer read it.
         Job.objects.filter(pk=job.pk).update(**state)
@@ -152,7 +152,7 @@ def stored(job: Job) -> list[object]:
 @pytest.mark.django_db
 def test_only_a_pending_job_is_marked_as_queued() -> None:
     with pytest.raises(IllegalTransition):
-        lifecycle.mark_queued(make_job(status=Status.QUEUED))
+        job_moves.mark_queued(make_job(status=Status.QUEUED))
 
 
 @pytest.mark.django_db

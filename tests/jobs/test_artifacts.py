@@ -12,12 +12,14 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 from pytest_django import Settings
 
-from jobs import artifacts, lifecycle, shutdown
-from jobs.artifacts import NotStored
+from jobs.artifacts import artifact_files
+from jobs.artifacts.artifact_files import NotStored
 from jobs.execution import attempt
+from jobs.lifecycle import job_moves
 from jobs.models import Artifact, Build, Job, Run
-from jobs.queueing import sweep
-from jobs.shutdown import Stop, WorkerStops
+from jobs.queue import sweep
+from simservice import shutdown
+from simservice.shutdown import Stop, WorkerStops
 from tests.concurrency import while_locked
 from tests.factories import make_running_job
 from tests.jobs.simulators import claim, content, run
@@ -29,7 +31,7 @@ KIND = Artifact.Kind.INPUT
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three attempts without delays."""
-    monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", (0, 0))
+    monkeypatch.setattr(artifact_files, "SAVE_WAITS_SECONDS", (0, 0))
 
 
 def before_attempt(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
@@ -45,12 +47,12 @@ def before_attempt(monkeypatch: pytest.MonkeyPatch, number: int, action: Callabl
 
 
 def store(job: Job, data: bytes = b"mage=x\n") -> Artifact:
-    return artifacts.store(job, KIND, io.BytesIO(data))
+    return artifact_files.store(job, KIND, io.BytesIO(data))
 
 
 def stored_names(job: Job) -> list[str]:
     """Return the names of a job's files in the storage."""
-    return [name for name in default_storage.listdir(artifacts.folder_of(job.pk))[1] if str(job.pk) in name]
+    return [name for name in default_storage.listdir(artifact_files.folder_of(job.pk))[1] if str(job.pk) in name]
 
 
 @pytest.mark.usefixtures("each_storage")
@@ -177,7 +179,7 @@ def test_retention_removes_files_that_could_not_be_deleted(
     settings: Settings, s3_server: S3Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     break_bucket(settings, s3_server)
-    artifacts.discard([Artifact(pk=1, storage_name="17000/123/1-1-input.gz")])
+    artifact_files.discard([Artifact(pk=1, storage_name="17000/123/1-1-input.gz")])
     assert "stays until its job's retention ends" in caplog.text
 
 
@@ -188,8 +190,8 @@ def test_files_stay_if_a_commit_in_progress_saves_their_rows() -> None:
     while_locked(
         "jobs_job WHERE id = %s",
         [job.pk],
-        change=lambda: attempt.conclude(job, lifecycle.INTERNAL, [stored]),
-        move=lambda: artifacts.discard([stored]),
+        change=lambda: attempt.conclude(job, job_moves.INTERNAL, [stored]),
+        move=lambda: artifact_files.discard([stored]),
     )
     assert content(job, KIND) == b"mage=x\n"
 
@@ -197,4 +199,4 @@ def test_files_stay_if_a_commit_in_progress_saves_their_rows() -> None:
 @pytest.mark.django_db
 def test_an_unreadable_file_is_not_stored() -> None:
     with Path("/proc/self/mem").open("rb") as unreadable, pytest.raises(NotStored):
-        artifacts.store(make_running_job(), KIND, unreadable)
+        artifact_files.store(make_running_job(), KIND, unreadable)

@@ -11,15 +11,16 @@ from django.core.files.storage import default_storage
 from django.db import OperationalError
 from pytest_django import Settings
 
-from jobs import artifacts, details, lifecycle
-from jobs.execution import attempt, run_ends, stages
+from jobs.artifacts import artifact_files
+from jobs.execution import attempt, run_ends, stages, verdict
 from jobs.execution.lease import LeaseLost
 from jobs.execution.simulation import BuildBroken
+from jobs.lifecycle import job_moves
+from jobs.live.progress import progress_of
 from jobs.models import Artifact, Build, Job, JobDetails, Run
-from jobs.progress import progress_of
-from jobs.runs import verdict
-from jobs.shutdown import WorkerStops
-from jobs.simulator.process import Ended
+from jobs.results import details
+from sandbox.process import Ended
+from simservice.shutdown import WorkerStops
 from simservice.storages.local import LocalStorage
 from tests.factories import make_job
 from tests.jobs.simulator.details_check import check_report
@@ -159,17 +160,17 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
     settings.HEARTBEAT_SECONDS = 0.1
     make_stand_in(tmp_path, "time.sleep(60)")
     make_job()
-    job = lifecycle.claim("worker-1")
+    job = job_moves.claim("worker-1")
     assert job is not None
-    start_run = lifecycle.start_run
+    start_run = job_moves.start_run
 
     def requeue_once_running(job: Job, **named: Any) -> Run | None:
         run = start_run(job, **named)
-        lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
+        job_moves.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lifecycle, "start_run", requeue_once_running)
+        patch.setattr(job_moves, "start_run", requeue_once_running)
         attempt.execute(job)
     assert Job.objects.get(pk=job.pk).status == "queued"
     assert not Artifact.objects.exists()
@@ -181,7 +182,7 @@ def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> Non
     record_end = run_ends.record_end
 
     def woken_up(run: Run, end: Ended) -> Iterator[int]:
-        lifecycle.requeue(Job.objects.get(pk=run.job_id), reason="taken")
+        job_moves.requeue(Job.objects.get(pk=run.job_id), reason="taken")
         return record_end(run, end)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -193,12 +194,12 @@ def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> Non
 
 def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
     make_job()
-    job = lifecycle.claim("worker-1")
+    job = job_moves.claim("worker-1")
     assert job is not None
     conclude = attempt.conclude
 
-    def too_late(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
-        lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
+    def too_late(job: Job, outcome: job_moves.Outcome, stored: list[Artifact]) -> None:
+        job_moves.requeue(Job.objects.get(pk=job.pk), reason="taken")
         conclude(job, outcome, stored)
         assert stored
         assert not any(default_storage.exists(artifact.storage_name) for artifact in stored)
@@ -215,7 +216,7 @@ def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypa
     def broken(job: Job, **named: Any) -> Run | None:
         raise OperationalError
 
-    monkeypatch.setattr(lifecycle, "start_run", broken)
+    monkeypatch.setattr(job_moves, "start_run", broken)
     job = run()
     assert (job.status, job.error_code) == ("starting", None)
 
@@ -223,7 +224,7 @@ def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypa
 def test_a_silent_commit_keeps_its_artifacts(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     conclude, errors = attempt.conclude, iter([OperationalError()])
 
-    def commit_then_fail(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+    def commit_then_fail(job: Job, outcome: job_moves.Outcome, stored: list[Artifact]) -> None:
         status = job.status
         conclude(job, outcome, stored)
         for error in errors:
@@ -241,7 +242,7 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 ) -> None:
     conclude = attempt.conclude
 
-    def commit_then_fail(job: Job, outcome: lifecycle.Outcome, stored: list[Artifact]) -> None:
+    def commit_then_fail(job: Job, outcome: job_moves.Outcome, stored: list[Artifact]) -> None:
         conclude(job, outcome, stored)
         # For the lease, an ended job is the same as a lost one.
         raise LeaseLost
@@ -253,7 +254,7 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
 
 
 def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", ())
+    monkeypatch.setattr(artifact_files, "SAVE_WAITS_SECONDS", ())
     save_many = LocalStorage.save_many
     saved: list[str] = []
 
@@ -301,7 +302,7 @@ def fail_with(error: type[Exception]) -> Callable[..., None]:
 def test_a_failed_discard_does_not_change_the_outcome(
     monkeypatch: pytest.MonkeyPatch, minisim: Build, error: type[Exception], expected: tuple[str, str | None]
 ) -> None:
-    monkeypatch.setattr(artifacts, "discard", fail_with(OperationalError))
+    monkeypatch.setattr(artifact_files, "discard", fail_with(OperationalError))
     monkeypatch.setattr(attempt, "_run_stages", fail_with(error))
     job = run()
     assert (job.status, job.error_code) == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.runs.blame import Cause, cause_of, is_crash, named_cause
+from jobs.results.blame import Cause, cause_of, is_crash, named_cause
 
 CHARACTER = "Unable to download JSON from 'https://eu.api.example.com/profile/wow/character/a/b'"
 

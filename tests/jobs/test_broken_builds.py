@@ -14,15 +14,16 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from clients.models import ApiKey
-from jobs.builds import registration, registry
+from jobs import registry
 from jobs.execution import attempt, simulation, stages
 from jobs.execution.machine import Machine
-from jobs.execution.multistage import Stage
 from jobs.execution.simulation import RunLost
-from jobs.lifecycle import Outcome
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, JobEvent, Run
-from jobs.queueing import claims, sweep
-from jobs.simulator.process import LauncherLost, SimulatorNotStarted, SimulatorProcess
+from jobs.operations import build_registration
+from jobs.planning.multistage import Stage
+from jobs.queue import claims, sweep
+from sandbox.process import LauncherLost, SimulatorNotStarted, SimulatorProcess
 from tests.admin_actions import act, choose
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -398,9 +399,9 @@ def test_a_build_of_another_version_is_not_restored(tmp_path: Path, operator: Ht
 def test_registering_a_broken_build_again_restores_it(tmp_path: Path) -> None:
     build = stand_in(tmp_path, "new", PRINTS_ITS_VERSION)
     registry.mark_broken(build, "worker-1: gone")
-    origin = registration.Origin(git_branch="midnight", commit=build.commit, created_at=timezone.now())
+    origin = build_registration.Origin(git_branch="midnight", commit=build.commit, created_at=timezone.now())
     readable = [Path(path) for path in build.readable_paths]
-    again = registration.register(Path(build.executable), origin, readable=readable)
+    again = build_registration.register(Path(build.executable), origin, readable=readable)
     assert (again.pk, again.withdrawn_at, again.broken_reason) == (build.pk, None, "")
     registry.withdraw(Build.objects.all())
-    assert registration.register(Path(build.executable), origin, readable=readable).withdrawn_at is not None
+    assert build_registration.register(Path(build.executable), origin, readable=readable).withdrawn_at is not None

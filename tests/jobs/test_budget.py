@@ -13,10 +13,11 @@ from billing import ledger
 from billing.models import GrantReason, Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import hold_audit, lifecycle
 from jobs.execution import attempt, budget, simulation, watcher
 from jobs.execution.budget import Budget
+from jobs.lifecycle import job_moves
 from jobs.models import Job
+from jobs.operations import hold_audit
 from jobs.submission import accept
 from tests.billing.ledger_state import expire_now
 from tests.factories import make_account, make_job, start_attempt
@@ -116,7 +117,7 @@ def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -
 def test_a_lost_attempt_holds_no_more_credits() -> None:
     budget = sliced(held_credits=320, credits_left=10_000)
     job = Job.objects.get(pk=budget.job.pk)
-    assert lifecycle.requeue(job, reason="taken")
+    assert job_moves.requeue(job, reason="taken")
     assert start_attempt(job, worker="worker-2")
     budget.extend_when_due(ran_seconds=5)
     assert held_credits(budget.job) == budget.held_credits == 320
@@ -180,7 +181,7 @@ def test_a_small_reservation_grows_before_it_is_used(tmp_path: Path) -> None:
 def test_a_small_reservation_survives_a_lost_attempt(tmp_path: Path) -> None:
     make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     make_job(client_with(0), held_credits=RATE + 8)
-    assert lifecycle.requeue(claim(), reason="lost")
+    assert job_moves.requeue(claim(), reason="lost")
     attempt.execute(claim())
     job = Job.objects.get()
     assert (job.attempt, job.error_code, job.credits_consumed) == (2, "insufficient_credits", RATE + 8)

@@ -7,10 +7,10 @@ from django.test import Client as HttpClient
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import lifecycle
-from jobs.builds import registry
+from jobs import registry
 from jobs.enums import Channel, Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job
 from tests.admin_actions import act
 from tests.factories import BuildFactory, make_job, make_running_job
@@ -97,7 +97,7 @@ def test_a_build_in_use_is_not_withdrawn() -> None:
     build = old_build()
     pinned = make_job(pinned_build=build)
     assert registry.withdraw_old() == 0
-    lifecycle.finish(pinned, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    job_moves.finish(pinned, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     running = make_running_job()
     Job.objects.filter(pk=running.pk).update(build=build)
     assert registry.withdraw_old() == 0
@@ -107,7 +107,7 @@ def test_a_withdrawn_build_stays_with_its_jobs() -> None:
     build = old_build()
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(build=build)
-    lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    job_moves.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     assert registry.withdraw_old() == 1
     build.refresh_from_db()
     assert build.withdrawn_at is not None

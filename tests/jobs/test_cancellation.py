@@ -12,14 +12,14 @@ from pytest_django import Settings
 from redis.exceptions import RedisError
 
 from clients.audit import SYSTEM
-from jobs import cancellation, lifecycle
-from jobs.cancellation import Cancellation, cancel
 from jobs.enums import TERMINAL, Status
 from jobs.errors import JobAlreadyEnded
 from jobs.execution import attempt
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import cancellation, job_moves
+from jobs.lifecycle.cancellation import Cancellation, cancel
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.queueing import sweep
+from jobs.queue import sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run_with_action
@@ -50,7 +50,7 @@ def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
         0,
     )
     assert "Nothing is billed" in str(cancelled.status_reason)
-    assert lifecycle.claim("w") is None
+    assert job_moves.claim("w") is None
 
 
 @pytest.mark.parametrize("status", [Status.STARTING, Status.RUNNING])
@@ -68,14 +68,14 @@ def test_repeated_cancels_follow_the_job() -> None:
     waiting, running = make_job(), make_running_job()
     cancellations = [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)]
     assert [cancel(waiting, by=SYSTEM), cancel(running, by=SYSTEM)] == cancellations
-    lifecycle.finish(fresh(running), lifecycle.CANCELLED)
+    job_moves.finish(fresh(running), job_moves.CANCELLED)
     assert cancel(running, by=SYSTEM) == Cancellation(job_id=running.pk, requested_at=None)
 
 
 def test_an_ended_job_cannot_be_cancelled() -> None:
     job = make_running_job()
     cancel(job, by=SYSTEM)
-    lifecycle.finish(job, DONE)
+    job_moves.finish(job, DONE)
     with pytest.raises(JobAlreadyEnded) as raised:
         cancel(job, by=SYSTEM)
     assert (raised.value.job_id, raised.value.status) == (job.pk, "completed")
@@ -101,11 +101,11 @@ def test_a_hundred_concurrent_cancels_count_once() -> None:
 
 
 def claimed(job: Job) -> None:
-    lifecycle.claim("w")
+    job_moves.claim("w")
 
 
 def completed(job: Job) -> None:
-    lifecycle.finish(fresh(job), DONE)
+    job_moves.finish(fresh(job), DONE)
 
 
 def recovered(job: Job) -> None:
@@ -195,7 +195,7 @@ def test_lease_renewal_finds_the_cancel_when_redis_is_empty(tmp_path: Path, sett
     settings.HEARTBEAT_SECONDS = 0.2
 
     def unhinted(job: Job) -> None:
-        lifecycle.request_cancel(job)
+        job_moves.request_cancel(job)
 
     make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     assert run_with_action(unhinted).status == "cancelled"

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from jobs.builds import registry
+from jobs import registry
 from jobs.enums import Channel
 from jobs.models import Build
 from tests.factories import BuildFactory

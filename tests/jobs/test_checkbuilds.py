@@ -7,9 +7,10 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from jobs.builds import registration
+from jobs.execution import build_probe
 from jobs.models import Build
-from jobs.simulator.command import BuildVersion
+from jobs.operations import build_registration
+from simc.command import BuildVersion
 from tests.factories import make_job
 from tests.jobs.simulators import make_stand_in
 
@@ -59,17 +60,17 @@ def test_a_failed_sandbox_withdraws_no_build(
     """One launcher dies, and one build does not answer at its first check."""
     installed(tmp_path, "good")
     unlucky, slow = installed(tmp_path, "unlucky"), installed(tmp_path, "slow")
-    runs, failures = registration.version_of, [slow]
+    runs, failures = build_probe.version_of, [slow]
 
     def version_of(build: Build) -> BuildVersion:
         if build == unlucky:
-            raise registration.NotChecked("the launcher ended")
+            raise build_probe.NotChecked("the launcher ended")
         if build in failures:
             failures.remove(build)
-            raise registration.UnusableBuild("It did not answer within 30 s.")
+            raise build_probe.UnusableBuild("It did not answer within 30 s.")
         return runs(build)
 
-    monkeypatch.setattr(registration, "version_of", version_of)
+    monkeypatch.setattr(build_registration, "version_of", version_of)
     assert check() == []
     assert f"{unlucky} was not checked: the launcher ended" in caplog.text
     assert not Build.objects.exclude(withdrawn_at=None).exists()
@@ -78,14 +79,14 @@ def test_a_failed_sandbox_withdraws_no_build(
 def test_no_build_is_withdrawn_if_none_was_proved_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(installed(tmp_path, "damaged").executable).write_text("#!/bin/sh\nexit 127\n")
     unlucky = installed(tmp_path, "unlucky")
-    probe = registration._probe
+    probe = build_probe._probe
 
     def dies(build: Build) -> str:
         if build == unlucky:
-            raise registration.NotChecked("the launcher ended")
+            raise build_probe.NotChecked("the launcher ended")
         return probe(build)
 
-    monkeypatch.setattr(registration, "_probe", dies)
+    monkeypatch.setattr(build_probe, "_probe", dies)
     with pytest.raises(CommandError, match="No build could be run on this machine"):
         check()
     assert not Build.objects.exclude(withdrawn_at=None).exists()

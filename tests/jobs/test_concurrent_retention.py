@@ -9,9 +9,11 @@ from django.core.files.storage import default_storage
 from django.db import connection
 from django.utils import timezone
 
-from jobs import artifacts, lifecycle, retention, tasks
+from jobs import tasks
+from jobs.artifacts import artifact_files, retention
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job, JobProfile
 from tests.concurrency import at_once
 from tests.factories import make_running_job
@@ -23,8 +25,8 @@ CANCELLED = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
 def make_expired_job() -> Job:
     """Make a job that ended long ago, with a file."""
     job = make_running_job()
-    artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x")).save(force_insert=True)
-    assert lifecycle.finish(job, CANCELLED)
+    artifact_files.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x")).save(force_insert=True)
+    assert job_moves.finish(job, CANCELLED)
     Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(days=40))
     return job
 

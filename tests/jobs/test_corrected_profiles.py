@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from jobs.execution import shard_texts
 from jobs.models import Artifact, Job
-from jobs.profiles.analysis import analyse, corrected
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.shards import texts
+from simc.profiles.analysis import analyse, corrected
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 from tests.conftest import Api
 from tests.jobs.bundles import bundled_build
 from tests.jobs.simulators import content, run
@@ -46,7 +46,7 @@ def test_sets_change_the_character_below_an_enemy(multi_stage: bool) -> None:  #
 def test_shards_contain_the_corrected_main_actor() -> None:
     analysis = analyse(ENEMY_FIRST, rules=Rules(), bounds=Bounds(iterations=9, target_error=1))
     text = corrected(ENEMY_FIRST, analysis)
-    profile = texts.cut(text, culled=frozenset(), replicates={}, keeps_final_options=False)
+    profile = shard_texts.cut(text, culled=frozenset(), replicates={}, keeps_final_options=False)
     assert "profileset_main_actor_index=1" in profile.base.split("\n")
 
 

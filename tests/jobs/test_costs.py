@@ -9,10 +9,10 @@ from itertools import count
 import pytest
 
 from clients.models import ApiKey
-from jobs import lifecycle
 from jobs.enums import Status
 from jobs.execution import attempt
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from simservice.redis.client import redis
 from tests.conftest import Api
@@ -37,14 +37,14 @@ def costs_of(step: Callable[[Job], object], *jobs: Job) -> Costs:
 def claimed() -> Job:
     """Return a new job that is claimed, and whose end sends a webhook event."""
     make_job(wants_webhook=True)
-    job = lifecycle.claim("w")
+    job = job_moves.claim("w")
     assert job is not None
     return job
 
 
 def started() -> Job:
     job = claimed()
-    lifecycle.start_run(job, build=BuildFactory.create())
+    job_moves.start_run(job, build=BuildFactory.create())
     return job
 
 
@@ -69,14 +69,14 @@ def test_costs_of_a_poll(api: Api, key: tuple[ApiKey, str]) -> None:
 
 def test_costs_of_a_claim() -> None:
     jobs = [make_job() for _ in range(2)]
-    assert costs_of(lambda _: lifecycle.claim("w"), *jobs) == Costs(statements=1, round_trips=1)
+    assert costs_of(lambda _: job_moves.claim("w"), *jobs) == Costs(statements=1, round_trips=1)
     assert Job.objects.filter(status=Status.STARTING).count() == 2
 
 
 def test_costs_of_a_start_and_of_a_renewal() -> None:
     build, jobs = BuildFactory.create(), [claimed(), claimed()]
-    assert costs_of(lambda job: lifecycle.start_run(job, build=build), *jobs) == Costs(statements=1, round_trips=1)
-    assert costs_of(lifecycle.renew_lease, *jobs) == Costs(statements=1, round_trips=1)
+    assert costs_of(lambda job: job_moves.start_run(job, build=build), *jobs) == Costs(statements=1, round_trips=1)
+    assert costs_of(job_moves.renew_lease, *jobs) == Costs(statements=1, round_trips=1)
 
 
 def test_costs_of_an_end_with_a_webhook_event() -> None:

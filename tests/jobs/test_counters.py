@@ -5,15 +5,15 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from jobs import lifecycle, simulation_worker
 from jobs.enums import Priority, ReturnCause, Status
-from jobs.execution import attempt
-from jobs.lifecycle import Outcome
-from jobs.metrics import QueueCollector
+from jobs.execution import attempt, simulation_worker
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
-from jobs.queueing import announcements
-from simservice.metrics import REGISTRY
+from jobs.operations.metrics import QueueCollector
+from jobs.queue import announcements
 from simservice.redis import shared_metrics
+from simservice.telemetry.metrics import REGISTRY
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job
 from tests.jobs.api.bodies import BODY
@@ -32,23 +32,23 @@ def shared(name: str) -> dict[tuple[str, ...], float]:
 
 def test_ends_are_counted_by_lane_and_outcome() -> None:
     for _ in range(2):
-        lifecycle.finish(make_running_job(), DONE)
-    lifecycle.finish(make_job(priority=Priority.HIGH), lifecycle.CANCELLED)
+        job_moves.finish(make_running_job(), DONE)
+    job_moves.finish(make_job(priority=Priority.HIGH), job_moves.CANCELLED)
     assert shared("jobs_ended_total") == {("standard", "completed"): 2, ("high", "user_cancelled"): 1}
 
 
 def test_an_end_that_another_process_recorded_is_not_counted_again() -> None:
     job = make_running_job()
-    assert lifecycle.finish(job, DONE)
-    assert not lifecycle.finish(job, DONE)
+    assert job_moves.finish(job, DONE)
+    assert not job_moves.finish(job, DONE)
     assert shared("jobs_ended_total") == {("standard", "completed"): 1}
 
 
 def test_run_seconds_are_those_since_the_first_simulator_started() -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=20))
-    lifecycle.finish(job, DONE)
-    lifecycle.finish(make_job(), lifecycle.CANCELLED)
+    job_moves.finish(job, DONE)
+    job_moves.finish(make_job(), job_moves.CANCELLED)
     counts = shared("job_run_seconds_bucket")
     assert (counts["standard", "10"], counts["standard", "30"], counts["standard", "+Inf"]) == (0, 1, 1)
     assert 20 <= shared("job_run_seconds_sum")["standard",] < 30
@@ -64,7 +64,7 @@ def quick_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_waits_are_counted_at_the_first_claim(quick_attempts: None) -> None:
     job = make_job(created_at=timezone.now() - timedelta(seconds=40))
     simulation_worker.simulate()
-    assert lifecycle.requeue(Job.objects.get(pk=job.pk), reason="lost")
+    assert job_moves.requeue(Job.objects.get(pk=job.pk), reason="lost")
     simulation_worker.simulate()
     counts = shared("job_wait_seconds_bucket")
     assert (counts["standard", "30"], counts["standard", "60"], counts["standard", "+Inf"]) == (0, 1, 1)
@@ -73,7 +73,7 @@ def test_waits_are_counted_at_the_first_claim(quick_attempts: None) -> None:
 
 def test_returned_attempts_are_not_counted_as_lost() -> None:
     job = make_running_job()
-    assert lifecycle.requeue(job, reason="the worker was shut down", cause=ReturnCause.RETURNED)
+    assert job_moves.requeue(job, reason="the worker was shut down", cause=ReturnCause.RETURNED)
     assert shared("attempts_returned_total") == {("standard",): 1}
     assert shared("attempts_lost_total") == {}
 

@@ -15,17 +15,19 @@ from pytest_django import Settings
 from redis.exceptions import RedisError
 
 from clients.audit import SYSTEM
-from jobs import cancellation, credentials, details, lifecycle, tasks
-from jobs.credentials import GameCredentials
+from jobs import tasks
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.errors import CredentialStoreUnavailable
-from jobs.execution import attempt
+from jobs.execution import attempt, runner
+from jobs.execution.scrubbing import MARK, Scrubber, scrubber_of
+from jobs.lifecycle import cancellation, job_moves
+from jobs.live.progress import log_entries_of
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.progress import log_entries_of
-from jobs.queueing import sweep
-from jobs.runs import runner
-from jobs.runs.scrubbing import MARK, Scrubber, scrubber_of
-from jobs.simulator.command import PROXY_PORT
-from jobs.simulator.process import Proxy
+from jobs.queue import sweep
+from jobs.results import details
+from sandbox.process import Proxy
+from simc.command import PROXY_PORT
 from simservice import clocks
 from simservice.ids import first_id_of, next_id
 from simservice.redis.client import outage, redis
@@ -340,7 +342,7 @@ def test_every_end_forgets_them(end: str, tmp_path: Path, settings: Settings) ->
         job = make_running_job(has_credentials=True)
         credentials.store(job.pk, PAIR, seconds=60)
         sweep.recover(job)
-        lifecycle.finish(job, sweep.interrupted(job))
+        job_moves.finish(job, sweep.interrupted(job))
     assert Job.objects.get(pk=job.pk).is_terminal
     assert not redis().exists(credentials.key_of(job.pk))
 
@@ -348,7 +350,7 @@ def test_every_end_forgets_them(end: str, tmp_path: Path, settings: Settings) ->
 def test_a_lost_attempt_keeps_them_for_the_next() -> None:
     job = make_running_job(has_credentials=True)
     credentials.store(job.pk, PAIR, seconds=60)
-    lifecycle.requeue(job, reason="lost")
+    job_moves.requeue(job, reason="lost")
     assert redis().exists(credentials.key_of(job.pk))
 
 
@@ -360,7 +362,7 @@ def test_credentials_left_by_a_crash_are_deleted(monkeypatch: pytest.MonkeyPatch
     being_submitted = first_id_of(timezone.now() + timedelta(minutes=1))
     with monkeypatch.context() as patch:
         patch.setattr(credentials, "forget", lambda _: None)
-        lifecycle.finish(ended_job, lifecycle.CANCELLED)
+        job_moves.finish(ended_job, job_moves.CANCELLED)
     for job_id in (ended_job.pk, running.pk, never_stored, being_submitted):
         credentials.store(job_id, PAIR, seconds=60)
     tasks.forget_credentials()

@@ -11,11 +11,12 @@ from django.db import transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import details, lifecycle
-from jobs.details import Buff, Timeline
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job, JobDetails
+from jobs.results import details
+from jobs.results.details import Buff, Timeline
 from tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -112,31 +113,31 @@ def test_an_endless_document_is_not_unpacked() -> None:
 class TestEnd:
     def test_the_end_of_a_job_stores_its_details(self) -> None:
         job = factories.make_running_job()
-        assert lifecycle.finish(job, outcome(details.packed(DOCUMENT)))
+        assert job_moves.finish(job, outcome(details.packed(DOCUMENT)))
         assert details.document_of(job) == DOCUMENT
 
     def test_an_end_without_details_stores_none(self) -> None:
-        assert lifecycle.finish(factories.make_running_job(), outcome(None))
+        assert job_moves.finish(factories.make_running_job(), outcome(None))
         assert not JobDetails.objects.exists()
 
     def test_a_replaced_attempt_stores_none(self) -> None:
         stale = factories.make_running_job()
         fresh = Job.objects.get(pk=stale.pk)
-        assert lifecycle.requeue(fresh, reason="lost")
+        assert job_moves.requeue(fresh, reason="lost")
         assert factories.start_attempt(fresh, worker="w2")
-        assert not lifecycle.finish(stale, outcome(details.packed(DOCUMENT)))
+        assert not job_moves.finish(stale, outcome(details.packed(DOCUMENT)))
         assert not JobDetails.objects.exists()
 
     def test_a_second_end_changes_nothing(self) -> None:
         job = factories.make_running_job()
-        assert lifecycle.finish(job, outcome(details.packed(DOCUMENT)))
-        assert not lifecycle.finish(job, outcome(details.packed({"version": 1})))
+        assert job_moves.finish(job, outcome(details.packed(DOCUMENT)))
+        assert not job_moves.finish(job, outcome(details.packed({"version": 1})))
         assert details.document_of(job) == DOCUMENT
 
     def test_an_undone_end_leaves_none(self) -> None:
         job = factories.make_running_job()
         with transaction.atomic():
-            assert lifecycle.finish(job, outcome(details.packed(DOCUMENT)))
+            assert job_moves.finish(job, outcome(details.packed(DOCUMENT)))
             transaction.set_rollback(True)
         assert not JobDetails.objects.exists()
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from jobs.credentials import GameCredentials
-from jobs.runs import directories, runner
-from jobs.runs.directories import private_directory, remove_leftovers, runs
-from jobs.simulator import command
+from jobs.artifacts.credentials import GameCredentials
+from jobs.execution import directories, runner
+from jobs.execution.directories import private_directory, remove_leftovers, runs
+from simc import command
 from tests.localstack.conftest import eventually
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -48,8 +48,8 @@ def start() -> Iterator[Start]:
             lines = (
                 "import os, signal, socket, sys, time",
                 f"socket.gethostname = lambda: {host!r}",
-                "from jobs.runs import directories",
-                "from jobs.runs.directories import private_directory, remove_leftovers",
+                "from jobs.execution import directories",
+                "from jobs.execution.directories import private_directory, remove_leftovers",
             )
             process = subprocess.Popen(
                 [sys.executable, "-c", "\n".join([*lines, script])],

@@ -11,13 +11,13 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from jobs import doctor
+from jobs.execution import runner
 from jobs.models import Build, Job
-from jobs.runs import runner
-from jobs.simulator.layers import SandboxUnavailable
+from jobs.operations import doctor
+from sandbox.layers import SandboxUnavailable
+from simservice import worker_heartbeats
 from simservice.celery import QUEUES
-from simservice.doctor import Finding, Level, failure, warning
-from simservice.redis import worker_heartbeats
+from simservice.operations.doctor import Finding, Level, failure, warning
 from tests.factories import BuildFactory, make_running_job
 
 pytestmark = pytest.mark.django_db(transaction=True)

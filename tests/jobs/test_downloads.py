@@ -12,9 +12,10 @@ import pytest
 from django.core.files.storage import default_storage
 from django.test import Client as HttpClient
 
-from jobs import artifacts, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact
 from simservice.storages import seekable_gzip
 from simservice.storages.seekable_gzip import SEGMENT_BYTES
@@ -29,8 +30,8 @@ HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
 def artifact(db: None) -> Artifact:
     """The only artifact of a completed job."""
     job = make_running_job()
-    stored = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(HTML))
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
+    stored = artifact_files.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(HTML))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
     stored.save(force_insert=True)
     return stored
 
@@ -77,7 +78,7 @@ def test_a_download_has_the_file_name_of_its_artifact(
 ) -> None:
     job = make_running_job()
     for kind, name in NAMES.items():
-        stored = artifacts.store(job, kind, io.BytesIO(b"xy"), stage=stage)
+        stored = artifact_files.store(job, kind, io.BytesIO(b"xy"), stage=stage)
         stored.save(force_insert=True)
         response, _ = fetch(stored, **headers)
         shown = "inline" if kind == Artifact.Kind.HTML_REPORT else "attachment"
@@ -193,7 +194,7 @@ def test_a_download_survives_the_removal_of_its_file(artifact: Artifact) -> None
 def test_a_range_near_the_end_reads_little(artifact: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the segments that overlap the range are read; random bytes do not compress."""
     content = secrets.token_bytes(8 * SEGMENT_BYTES)
-    stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, io.BytesIO(content))
+    stored = artifact_files.store(artifact.job, Artifact.Kind.JSON_REPORT, io.BytesIO(content))
     stored.save(force_insert=True)
     ranges = record_ranges(monkeypatch)
     assert fetch(stored, range="bytes=-100")[1] == content[-100:]
@@ -236,7 +237,7 @@ def peak() -> Iterator[list[int]]:
 def test_files_are_streamed_in_both_directions(artifact: Artifact) -> None:
     content = io.BytesIO(secrets.token_bytes(24 << 20))
     with peak() as uploading:
-        stored = artifacts.store(artifact.job, Artifact.Kind.JSON_REPORT, content)
+        stored = artifact_files.store(artifact.job, Artifact.Kind.JSON_REPORT, content)
     stored.save(force_insert=True)
     with peak() as downloading:
         response: Any = HttpClient().get(f"/artifacts/{stored.token}")

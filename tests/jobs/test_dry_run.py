@@ -15,10 +15,9 @@ from redis.exceptions import RedisError
 from billing import ledger
 from billing.models import Account, Hold
 from clients.accounts import default_client
-from jobs import credentials, dry_run
 from jobs.api.submission_request import from_json
-from jobs.credentials import GameCredentials
-from jobs.dry_run import DryRun
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import MultistageReason, Priority
 from jobs.errors import (
     CredentialStoreUnavailable,
@@ -29,12 +28,14 @@ from jobs.errors import (
     QueueFull,
 )
 from jobs.models import IdempotencyKey, Job, JobProfile
-from jobs.queueing import forecast
-from jobs.submission import accept
+from jobs.queue import forecast
+from jobs.submission import accept, dry_run
+from jobs.submission.dry_run import DryRun
 from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
-from simservice.redis import client, worker_heartbeats
+from simservice import worker_heartbeats
+from simservice.redis import client
 from tests.factories import PROFILE, BuildFactory, make_account, make_job, make_key
 from tests.jobs.api.bodies import BODY
 from tests.statements import traffic

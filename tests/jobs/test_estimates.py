@@ -7,16 +7,16 @@ import pytest
 
 from billing.models import Account
 from clients.accounts import default_client
-from jobs import estimates, lifecycle
 from jobs.enums import Status
-from jobs.estimates import Estimate, PastJob, costs_of, from_past_jobs
-from jobs.execution import multistage
-from jobs.execution.multistage import StagePlan
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job
-from jobs.profiles.analysis import Analysis, analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
+from jobs.planning import estimates, multistage
+from jobs.planning.estimates import Estimate, PastJob, costs_of, from_past_jobs
+from jobs.planning.multistage import StagePlan
+from simc.profiles.analysis import Analysis, analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
@@ -164,7 +164,7 @@ def end_job(account: Account, build: Build | None = None, *, summary: Any = None
         job.build = build
     sets = {"count": 9, "results": [figures(500)] * 9}
     done = summary or {"mainActor": {**figures(500), "profilesets": sets}, "multiStage": {"stages": []}}
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=10_000, summary=done))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=10_000, summary=done))
     assert job.build
     return job.build
 

@@ -6,12 +6,13 @@ import pytest
 from django.db import connection
 
 from clients.models import ApiKey
-from jobs import lifecycle, operator_actions
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.live.progress import Progress, Publisher
 from jobs.models import Job
-from jobs.progress import Progress, Publisher
-from jobs.queueing import sweep
+from jobs.operations import operator_actions
+from jobs.queue import sweep
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job, start_attempt
@@ -32,7 +33,7 @@ def percent_of(api: Api, job: Job) -> float:
 
 def test_a_cancelled_job_keeps_its_percent(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     make_stand_in(tmp_path, PRINT_PROGRESS + RUN_UNTIL_INTERRUPTED)
-    job = run_with_action(lifecycle.request_cancel, client=key[0].client)
+    job = run_with_action(job_moves.request_cancel, client=key[0].client)
     assert (job.status, percent_of(api, job)) == ("cancelled", 43)
 
 
@@ -64,15 +65,15 @@ def test_a_lost_job_keeps_its_percent(ending: str, api: Api, key: tuple[ApiKey, 
     job = make_running_job(client=key[0].client)
     Publisher(job).publish(Progress(percent=61.5, stage=None))
     end = operator_actions.RELEASED if ending == "operators" else sweep.interrupted(job)
-    assert lifecycle.finish(job, end)
+    assert job_moves.finish(job, end)
     assert percent_of(api, job) == 61.5
 
 
 def test_a_job_back_in_the_queue_has_no_percent(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client)
     Publisher(job).publish(Progress(percent=61.5, stage=None))
-    assert lifecycle.requeue(job, reason="lost")
-    assert lifecycle.finish(job, lifecycle.CANCELLED)
+    assert job_moves.requeue(job, reason="lost")
+    assert job_moves.finish(job, job_moves.CANCELLED)
     assert percent_of(api, job) == 0
 
 
@@ -82,9 +83,9 @@ def test_a_lost_cancelled_job_reads_redis_outside_transactions(monkeypatch: pyte
         return 61.5
 
     job = make_running_job()
-    assert lifecycle.request_cancel(job)
-    monkeypatch.setattr(lifecycle, "last_percent", read_percent)
-    assert lifecycle.requeue(job, reason="lost")
+    assert job_moves.request_cancel(job)
+    monkeypatch.setattr(job_moves, "last_percent", read_percent)
+    assert job_moves.requeue(job, reason="lost")
     job.refresh_from_db()
     assert (job.status, job.percent) == ("cancelled", 61.5)
 
@@ -92,13 +93,13 @@ def test_a_lost_cancelled_job_reads_redis_outside_transactions(monkeypatch: pyte
 @pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])
 def test_a_job_that_never_ran_has_no_percent(status: Status, api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
-    assert lifecycle.finish(job, Outcome(status=status, error_code="user_cancelled"))
+    assert job_moves.finish(job, Outcome(status=status, error_code="user_cancelled"))
     assert percent_of(api, job) == 0
 
 
 def test_a_completed_job_is_at_100_percent(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_running_job(client=key[0].client)
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, percent=99.9))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}, percent=99.9))
     assert percent_of(api, job) == 100
 
 
@@ -114,5 +115,5 @@ def test_a_starting_job_still_has_a_queue_object(api: Api, key: tuple[ApiKey, st
 def test_a_running_or_ended_job_has_no_queue_object(is_over: bool, api: Api, key: tuple[ApiKey, str]) -> None:  # noqa: FBT001
     job = make_running_job(client=key[0].client)
     if is_over:
-        assert lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+        assert job_moves.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     assert api.get(f"jobs/{job.pk}/status").json()["queue"] is None

@@ -11,14 +11,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from jobs import lifecycle
 from jobs.enums import Priority, ShardStatus, Status
 from jobs.errors import QueueFull
+from jobs.lifecycle import job_moves
 from jobs.models import Job, Run, Shard, ShardedStage
-from jobs.queueing import forecast, marks, sweep
-from jobs.queueing.forecast import estimated_start
-from jobs.queueing.marks import Mark
-from simservice.redis import worker_heartbeats
+from jobs.queue import forecast, position_samples, sweep
+from jobs.queue.forecast import estimated_start
+from jobs.queue.position_samples import Mark
+from simservice import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_running_job
@@ -56,7 +56,7 @@ def test_the_estimate_falls_to_zero_as_the_queue_drains() -> None:
     last, estimates = jobs[-1], []
     for _ in jobs:
         estimates.append(seconds_until(last))
-        claimed = lifecycle.claim("w")
+        claimed = job_moves.claim("w")
         assert claimed
         if claimed.pk != last.pk:
             end(claimed)
@@ -144,8 +144,8 @@ def test_progress_gives_an_estimate_without_past_runs() -> None:
 @pytest.mark.usefixtures("_one_slot", "_frozen_clock")
 def test_the_progress_of_a_lost_attempt_is_ignored() -> None:
     lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
-    assert lifecycle.requeue(lost, reason="lost")
-    assert lifecycle.claim("w")
+    assert job_moves.requeue(lost, reason="lost")
+    assert job_moves.claim("w")
     assert seconds_until(make_job()) == 10
 
 
@@ -353,10 +353,10 @@ def test_places_in_a_long_queue_are_derived_from_few_marks(length: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(COPIES, [length, job.pk])
     snapshot = forecast.take(slots=1)
-    assert len(snapshot.marks) <= marks.MAX_MARKS + len(Priority)
+    assert len(snapshot.marks) <= position_samples.MAX_MARKS + len(Priority)
     in_order = list(Job.objects.filter(status=Status.PENDING).order_by("priority", "id"))
     deviations = [abs(snapshot.ahead_of(job).jobs - position) for position, job in enumerate(in_order)]
-    assert max(deviations) <= length // marks.MAX_MARKS
+    assert max(deviations) <= length // position_samples.MAX_MARKS
     seconds = snapshot.seconds_until(snapshot.ahead_of(in_order[-1]))
     assert seconds == length * 10
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from django.db import DatabaseError
 
-from jobs.artifacts import NotStored
+from jobs.artifacts.artifact_files import NotStored
 from jobs.enums import Priority, Status
+from jobs.execution import runner
 from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import DISK_FULL, Machine
 from jobs.execution.simulation import MachineFault, RunLost
 from jobs.models import Build, Job, JobEvent
-from jobs.queueing import announcements
-from jobs.runs import runner
-from jobs.simulator.layers import SandboxUnavailable
-from simservice.redis import worker_heartbeats
+from jobs.queue import announcements
+from sandbox.layers import SandboxUnavailable
+from simservice import worker_heartbeats
 from tests.factories import make_job
 from tests.jobs.simulation_workers import CHANGED, wait_until_alive, worker
 from tests.jobs.simulators import wait_until

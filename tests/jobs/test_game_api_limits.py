@@ -5,7 +5,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 
-from jobs.runs import game_api_proxy
+from jobs.execution import game_api_proxy
 from tests.jobs.game_api import (
     MEGABYTE,
     FakeGameApi,

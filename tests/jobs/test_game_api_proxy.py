@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from jobs.runs import game_api_proxy
-from jobs.runs.game_api_proxy import connect_to
+from jobs.execution import game_api_proxy
+from jobs.execution.game_api_proxy import connect_to
 from tests.jobs.game_api import (
     CONNECT,
     HOST,

@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 from django.conf import settings
 
-from jobs.runs.game_api_proxy import GameApiProxy
-from simservice import public_names
+from jobs.execution.game_api_proxy import GameApiProxy
 from simservice.environment import Environment
+from simservice.network import public_names
 from tests.jobs.game_api import (
     CONNECT,
     HOST,

@@ -9,16 +9,16 @@ from django.core.management import call_command
 
 from billing.models import Plan
 from clients.models import ApiKey
-from dashboard.job_check import check_of
-from jobs import doctor, dry_run
+from dashboard.jobs.job_check import check_of
 from jobs.api.submission_request import from_json
-from jobs.builds import html_reports, registration
-from jobs.builds.registration import NotChecked
+from jobs.execution.build_probe import NotChecked
 from jobs.models import Build
-from jobs.simulator import locales
-from jobs.simulator.process import LauncherLost, SimulatorProcess
+from jobs.operations import build_registration, doctor, html_reports
+from jobs.submission import dry_run
 from jobs.submission.validation import Sender
-from simservice.doctor import Level
+from sandbox import locales
+from sandbox.process import LauncherLost, SimulatorProcess
+from simservice.operations.doctor import Level
 from tests.conftest import Api
 from tests.factories import make_key
 from tests.jobs.api.bodies import BODY
@@ -128,7 +128,7 @@ def output_of(command: str, *arguments: str) -> str:
 def unable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     """A registered build that cannot write HTML reports for lack of the locale."""
     build = make_stand_in(tmp_path, VERSION + ABORT)
-    monkeypatch.setattr(registration, "readable_paths", lambda *_: build.readable_paths)
+    monkeypatch.setattr(build_registration, "readable_paths", lambda *_: build.readable_paths)
     build.simc_version = "1120-01"
     build.save()
     return build

@@ -9,11 +9,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import lifecycle, tasks
+from jobs import tasks
+from jobs.lifecycle import job_moves, shard_moves
 from jobs.models import Job, Run
-from jobs.queueing import forecast, sweep
-from jobs.shards import moves
-from simservice.redis import worker_heartbeats
+from jobs.queue import forecast, sweep
+from simservice import worker_heartbeats
 from tests.factories import BuildFactory, make_job
 from tests.jobs.plans import ENDED, copy_job, reindex_jobs
 from tests.jobs.shards.sharded_jobs import make_stage
@@ -32,21 +32,21 @@ def test_a_sweep_is_idle_only_without_unfinished_jobs() -> None:
     assert is_idle()
     job = make_job()
     assert not is_idle()
-    lifecycle.mark_queued(job)
+    job_moves.mark_queued(job)
     assert not is_idle()
-    claimed = lifecycle.claim("worker")
+    claimed = job_moves.claim("worker")
     assert not is_idle()
     assert claimed is not None
-    assert lifecycle.start_run(claimed, build=BuildFactory.create())
+    assert job_moves.start_run(claimed, build=BuildFactory.create())
     assert not is_idle()
-    lifecycle.finish(claimed, sweep.interrupted(claimed))
+    job_moves.finish(claimed, sweep.interrupted(claimed))
     assert is_idle()
 
 
 def test_a_sweep_is_not_idle_before_the_shards_of_ended_jobs_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "VOID_KEPT", timedelta(0))
+    monkeypatch.setattr(shard_moves, "VOID_KEPT", timedelta(0))
     stage = make_stage()
-    lifecycle.finish(stage.job, sweep.interrupted(stage.job))
+    job_moves.finish(stage.job, sweep.interrupted(stage.job))
     assert not is_idle()
     sweep.sweep()
     assert is_idle()

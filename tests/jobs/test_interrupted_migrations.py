@@ -8,8 +8,8 @@ from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from simservice import doctor
-from simservice.doctor import Check
+from simservice.operations import doctor
+from simservice.operations.doctor import Check
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing.models import Account
-from jobs import listing, queries
 from jobs.errors import NotFound
-from jobs.listing import LISTED
 from jobs.models import Build, Job
+from jobs.results import listing, queries
+from jobs.results.listing import LISTED
 from tests.factories import BuildFactory, make_account, make_client, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db

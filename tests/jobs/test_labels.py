@@ -5,15 +5,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs import labels
 from jobs.enums import Status
-from jobs.execution import attempt
-from jobs.lifecycle import BUILD_UNAVAILABLE, Outcome
+from jobs.execution import attempt, verdict
+from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Job, Run
-from jobs.runs import blame, verdict
-from jobs.simulator.process import Ended
-from jobs.simulator.reports import BrokenReport, Report
-from jobs.simulator.shortfall import Asked
+from jobs.results import blame, labels
+from sandbox.process import Ended
+from simc.reports import BrokenReport, Report
+from simc.shortfall import Asked
 
 
 def make_end(exit_status: int | None = 0, *, signal: int | None = None, stopped_for: str | None = None) -> Ended:

@@ -17,7 +17,7 @@ from django.db import connection
 
 from jobs.enums import Priority
 from jobs.models import Job, JobEvent
-from jobs.queueing import announcements
+from jobs.queue import announcements
 from localstack.redis_server import free_port
 from simservice.celery import app
 from simservice.redis.client import redis

@@ -13,10 +13,10 @@ from django.test import Client as HttpClient
 from pytest_django import Settings
 
 from clients.models import ApiKey
+from jobs.execution.outputs import Outputs
+from jobs.execution.scrubbing import Scrubber
 from jobs.models import Artifact, Job
-from jobs.runs.outputs import Outputs
-from jobs.runs.scrubbing import Scrubber
-from jobs.simulator.private_directory import PrivateDirectory
+from sandbox.private_directory import PrivateDirectory
 from simservice.storages import seekable_gzip
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of, text_of

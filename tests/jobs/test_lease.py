@@ -8,9 +8,9 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from jobs import lifecycle
 from jobs.enums import Renewal
 from jobs.execution.lease import Lease, LeaseLost
+from jobs.lifecycle import job_moves
 from jobs.models import Job
 from tests.factories import make_running_job
 from tests.statements import traffic
@@ -39,7 +39,7 @@ def test_a_lease_is_renewed_while_work_continues() -> None:
 def test_a_lost_job_is_noticed() -> None:
     job = make_running_job()
     with Lease(job) as lease:
-        lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
+        job_moves.requeue(Job.objects.get(pk=job.pk), reason="taken")
         assert lease.lost.wait(5)
         with pytest.raises(LeaseLost):
             lease.require()
@@ -48,23 +48,23 @@ def test_a_lost_job_is_noticed() -> None:
 def test_a_renewal_notices_a_cancellation_in_one_statement() -> None:
     job = make_running_job()
     with traffic() as recorded:
-        assert lifecycle.renew_lease(job) is Renewal.DONE
+        assert job_moves.renew_lease(job) is Renewal.DONE
     assert recorded.round_trips == len(recorded.statements) == 1
-    lifecycle.request_cancel(job)
+    job_moves.request_cancel(job)
     with Lease(job) as lease:
         assert lease.cancelled.wait(5)
 
 
 def test_a_short_database_outage_keeps_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
-    renew, failures = lifecycle.renew_lease, iter([InterfaceError(), OperationalError()])
+    renew, failures = job_moves.renew_lease, iter([InterfaceError(), OperationalError()])
 
     def sometimes(job: Job) -> Renewal:
         for error in failures:
             raise error
         return renew(job)
 
-    monkeypatch.setattr(lifecycle, "renew_lease", sometimes)
+    monkeypatch.setattr(job_moves, "renew_lease", sometimes)
     Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now())
     with Lease(job) as lease:
         assert not lease.lost.wait(0.5)
@@ -91,7 +91,7 @@ def test_a_lease_that_cannot_be_renewed_expires(monkeypatch: pytest.MonkeyPatch,
     def never(job: Job) -> Renewal:
         raise OperationalError
 
-    monkeypatch.setattr(lifecycle, "renew_lease", never)
+    monkeypatch.setattr(job_moves, "renew_lease", never)
     with Lease(make_running_job()) as lease:
         assert not lease.lost.wait(0.2)
         assert lease.lost.wait(5)

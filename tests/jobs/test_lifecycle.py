@@ -7,9 +7,9 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
-from jobs import lifecycle
 from jobs.enums import TERMINAL, MoveResult, Status
-from jobs.lifecycle import IllegalTransition, Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import IllegalTransition, Outcome
 from jobs.models import Job, JobEvent
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 
@@ -35,15 +35,15 @@ def test_no_other_transition_is_possible(before: Status, after: Status) -> None:
     job = make_job()
     job.status = before
     with pytest.raises(IllegalTransition):
-        lifecycle.move(job, to=after)
+        job_moves.move(job, to=after)
 
 
 def test_every_transition_is_recorded_with_its_attempt() -> None:
     job = make_job()
-    lifecycle.mark_queued(job)
+    job_moves.mark_queued(job)
     start_attempt(job, worker="w")
-    lifecycle.start_run(job, build=BuildFactory.create())
-    lifecycle.finish(job, DONE)
+    job_moves.start_run(job, build=BuildFactory.create())
+    job_moves.finish(job, DONE)
     events = JobEvent.objects.filter(job=job).order_by("id")
     assert list(events.values_list("from_status", "to_status", "attempt")) == [
         ("", "pending", 0),
@@ -57,8 +57,8 @@ def test_every_transition_is_recorded_with_its_attempt() -> None:
 def test_a_second_end_changes_nothing() -> None:
     job = make_running_job()
     other = Job.objects.get(pk=job.pk)
-    assert lifecycle.finish(job, DONE)
-    assert not lifecycle.finish(other, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert job_moves.finish(job, DONE)
+    assert not job_moves.finish(other, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     job.refresh_from_db()
     assert (job.status, job.credits_consumed) == ("completed", 64)
     assert JobEvent.objects.filter(job=job, to_status__in=TERMINAL).count() == 1
@@ -67,40 +67,40 @@ def test_a_second_end_changes_nothing() -> None:
 def test_a_replaced_attempt_cannot_write() -> None:
     stale = make_running_job()
     fresh = Job.objects.get(pk=stale.pk)
-    assert lifecycle.requeue(fresh, reason="lost")
+    assert job_moves.requeue(fresh, reason="lost")
     assert start_attempt(fresh, worker="worker-2")
-    assert not lifecycle.renew_lease(stale)
-    assert not lifecycle.finish(stale, DONE)
+    assert not job_moves.renew_lease(stale)
+    assert not job_moves.finish(stale, DONE)
     stale.status = Status.STARTING
-    assert lifecycle.start_run(stale, build=BuildFactory.create()) is None
+    assert job_moves.start_run(stale, build=BuildFactory.create()) is None
     assert Job.objects.get(pk=stale.pk).worker == "worker-2"
 
 
 def test_a_failed_move_returns_its_reason() -> None:
     job = make_running_job()
     stale = copy(job)
-    assert lifecycle.requeue(copy(job), reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
-    assert lifecycle.requeue(job, reason="") is MoveResult.DONE
-    assert lifecycle.requeue(stale, reason="", guard=lifecycle.LEASE_EXPIRED) is MoveResult.TAKEN
-    assert lifecycle.finish(stale, lifecycle.INTERNAL) is MoveResult.TAKEN
+    assert job_moves.requeue(copy(job), reason="", guard=job_moves.LEASE_EXPIRED) is MoveResult.GUARD_FAILED
+    assert job_moves.requeue(job, reason="") is MoveResult.DONE
+    assert job_moves.requeue(stale, reason="", guard=job_moves.LEASE_EXPIRED) is MoveResult.TAKEN
+    assert job_moves.finish(stale, job_moves.INTERNAL) is MoveResult.TAKEN
 
 
 def test_a_requeued_job_keeps_its_place_and_loses_its_start() -> None:
     job = make_running_job()
-    lifecycle.requeue(job, reason="lost")
+    job_moves.requeue(job, reason="lost")
     job.refresh_from_db()
     assert (job.status, job.started_at, job.worker, job.lease_expires_at) == ("queued", None, "", None)
     assert (job.attempt, job.retried) == (1, True)
 
 
 def test_a_waiting_job_has_no_lease() -> None:
-    assert not lifecycle.renew_lease(make_job())
+    assert not job_moves.renew_lease(make_job())
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in TERMINAL])
 def test_the_database_makes_terminal_statuses_final(status: Status) -> None:
     job = make_running_job()
-    lifecycle.finish(job, DONE)
+    job_moves.finish(job, DONE)
     with pytest.raises(IntegrityError, match="has ended"), transaction.atomic():
         Job.objects.filter(pk=job.pk).update(status=status)
 
@@ -138,4 +138,4 @@ def test_a_job_cannot_be_billed_over_its_ceiling() -> None:
     job = make_running_job(ceiling_credits=100, held_credits=200)
     over = Outcome(status=Status.TIMED_OUT, error_code="max_credits_reached", credits_consumed=101)
     with pytest.raises(IntegrityError, match="job_billed_within_ceiling"), transaction.atomic():
-        lifecycle.finish(job, over)
+        job_moves.finish(job, over)

@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from jobs import listing
 from jobs.enums import Status
-from jobs.listing import EPOCH, Filters
 from jobs.models import Job
+from jobs.results import listing
+from jobs.results.listing import EPOCH, Filters
 from tests.emptying import empty_database
 from tests.factories import make_account, make_client, make_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs

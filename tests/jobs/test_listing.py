@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clients.models import Client
-from jobs import listing
 from jobs.enums import Status
-from jobs.listing import Filters
 from jobs.models import Job, MetadataEntry
+from jobs.results import listing
+from jobs.results.listing import Filters
 from simservice.ids import next_id
 from tests.factories import make_account, make_client, make_job
 

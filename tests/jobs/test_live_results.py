@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from jobs.execution.live_results import LiveResults, has_means
-from jobs.preview import LISTED_PROFILESETS, Figures, Preview
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.simulator.progress import FinishedRun, ProgressMeter, finished_run, parse_update
+from jobs.live.preview import LISTED_PROFILESETS, Figures, Preview
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
+from simc.progress import FinishedRun, ProgressMeter, finished_run, parse_update
 
 BAR = "[=====>..............]"
 ESTIMATE = "Mean=51200 Error=0.500%"

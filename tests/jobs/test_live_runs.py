@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.live.preview import Figures, Preview, preview_of
 from jobs.models import Build, Job
-from jobs.preview import Figures, Preview, preview_of
 from simservice.redis.client import redis
 from tests.jobs.shards.sharded_runs import NAMES, during, make_simulator, submit
 from tests.jobs.shards.sharded_runs import results_of as sharded_results_of

@@ -7,12 +7,12 @@ import pytest
 from pytest_django import Settings
 
 from clients.audit import SYSTEM
-from jobs import cancellation, credentials
-from jobs.credentials import GameCredentials
-from jobs.execution import attempt
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
+from jobs.execution import attempt, verdict
+from jobs.lifecycle import cancellation
 from jobs.models import Artifact, Job
-from jobs.runs import verdict
-from jobs.simulator import command
+from simc import command
 from tests.factories import make_job
 from tests.jobs.simulators import (
     LEAVE_REPORT,

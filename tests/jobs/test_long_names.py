@@ -9,13 +9,13 @@ import pytest
 from django.test import Client as Browser
 
 from clients.models import ApiKey
-from jobs import rankings
 from jobs.api.links import path_to
+from jobs.live.preview import Figures, Preview, RankedProfileset, preview_of
+from jobs.live.progress import Progress, Publisher
 from jobs.models import Artifact, Build, Job
-from jobs.preview import Figures, Preview, RankedProfileset, preview_of
-from jobs.progress import Progress, Publisher
-from jobs.simulator import report_details
-from jobs.simulator.reports import Player, Profileset, Statistics
+from jobs.results import rankings
+from simc import report_details
+from simc.reports import Player, Profileset, Statistics
 from tests.conftest import Api
 from tests.factories import make_running_job
 from tests.jobs.simulators import content, run

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from jobs.execution import attempt
 from jobs.models import Artifact, Job, Run
-from jobs.queueing import sweep
-from jobs.simulator.launcher_client import LauncherClient, LauncherFailed
-from jobs.simulator.process import SimulatorProcess
+from jobs.queue import sweep
+from sandbox.launcher_client import LauncherClient, LauncherFailed
+from sandbox.process import SimulatorProcess
 from tests.factories import make_job
 from tests.jobs.simulators import claim, make_stand_in, run_with_action
 

@@ -7,11 +7,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs import lifecycle
 from jobs.enums import WAITING
+from jobs.lifecycle import job_moves
 from jobs.models import Job
-from jobs.queueing import forecast, marks
-from jobs.queueing.marks import ExpectedSeconds, Key, Mark, Marks
+from jobs.queue import forecast, position_samples
+from jobs.queue.position_samples import ExpectedSeconds, Key, Mark, Marks
 from tests.factories import make_job
 from tests.jobs.queue_states import COPIES
 
@@ -21,8 +21,8 @@ EXPECTED = ExpectedSeconds([10.0], 10.0)
 @pytest.fixture
 def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each sweep read 40 jobs from the front and 60 after it."""
-    monkeypatch.setattr(marks, "FRONT_JOBS", 40)
-    monkeypatch.setattr(marks, "PART_JOBS", 60)
+    monkeypatch.setattr(position_samples, "FRONT_JOBS", 40)
+    monkeypatch.setattr(position_samples, "PART_JOBS", 60)
 
 
 def fill_queue(length: int) -> None:
@@ -36,7 +36,7 @@ def read_often(times: int, queue: Marks | None = None) -> Marks:
     """Return the marks after a number of sweeps."""
     queue = queue or Marks()
     for _ in range(times):
-        queue = marks.read(queue, EXPECTED)
+        queue = position_samples.read(queue, EXPECTED)
     return queue
 
 
@@ -48,7 +48,7 @@ def keys_in_order() -> list[Key]:
 def assert_exact(queue: Marks) -> None:
     """Check the position and the work of every waiting job."""
     for position, key in enumerate(keys_in_order()):
-        assert marks.ahead_of(queue.marks, key) == (position, position * 10)
+        assert position_samples.ahead_of(queue.marks, key) == (position, position * 10)
 
 
 @pytest.mark.django_db
@@ -66,7 +66,7 @@ def test_positions_are_exact_while_the_front_is_claimed() -> None:
     queue = read_often(7)
     for _ in range(9):
         for _ in range(7):
-            assert lifecycle.claim("w")
+            assert job_moves.claim("w")
         queue = read_often(1, queue)
         assert_exact(queue)
 
@@ -109,9 +109,9 @@ def test_a_long_queue_is_counted_up_to_the_limit(settings: Any, length: int, lim
 
 def test_a_replaced_part_shifts_the_marks_behind_it() -> None:
     previous = [Mark(1, number, number, number * 2.0) for number in range(10, 101, 10)]
-    front = marks._Part(marks.START, [Mark(1, 25, 5, 10.0)], (1, 25))
-    part = marks._Part((1, 50), [Mark(1, 65, 3, 6.0)], (1, 65))
-    spliced = marks.splice(previous, [front, part])
+    front = position_samples._Part(position_samples.START, [Mark(1, 25, 5, 10.0)], (1, 25))
+    part = position_samples._Part((1, 50), [Mark(1, 65, 3, 6.0)], (1, 65))
+    spliced = position_samples.splice(previous, [front, part])
     # Of the ten jobs from 21 to 30, five are in the front; of those from 61 to 70, five are in the part.
     assert [(mark.job_id, mark.position) for mark in spliced] == [
         (25, 5),

@@ -11,10 +11,11 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from clients.accounts import default_client
-from jobs import listing, retention
+from jobs.artifacts import retention
 from jobs.enums import Status
-from jobs.listing import Filters
 from jobs.models import Job, MetadataEntry
+from jobs.results import listing
+from jobs.results.listing import Filters
 from simservice.ids import first_id_of, next_id
 from tests.factories import make_account, make_job
 from tests.jobs.plans import ENDED, copy_job

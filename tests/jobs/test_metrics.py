@@ -10,12 +10,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from jobs.builds import registry
+from jobs import registry
 from jobs.enums import Priority
-from jobs.metrics import QueueCollector
 from jobs.models import Job
+from jobs.operations.metrics import QueueCollector
 from localstack.redis_server import free_port
-from simservice.redis import worker_heartbeats
+from simservice import worker_heartbeats
 from tests.factories import BuildFactory, make_job, make_running_job
 from tests.jobs.queue_states import help_with
 

@@ -8,13 +8,13 @@ from django.db import DataError, connection, transaction
 
 from billing import ledger
 from billing.models import Hold
-from jobs import lifecycle
 from jobs.enums import MoveResult, Status
 from jobs.execution import attempt
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job, JobEvent, Run
-from jobs.queueing import announcements
-from simservice.statements import run
+from jobs.queue import announcements
+from simservice.postgresql.statements import run
 from tests.concurrency import at_once, while_locked
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.statements import traffic
@@ -45,17 +45,17 @@ def test_a_claim_a_start_and_an_end_are_one_round_trip_each() -> None:
     make_job(wants_webhook=True)
     build = BuildFactory.create()
     claimed: list[Job] = []
-    assert costs(lambda: claimed.append(lifecycle.claim("w") or Job())) == (1, 1)
+    assert costs(lambda: claimed.append(job_moves.claim("w") or Job())) == (1, 1)
     (job,) = claimed
-    assert costs(lambda: lifecycle.start_run(job, build=build)) == (1, 1)
-    assert costs(lambda: lifecycle.start_run(job, build=build, stage=2)) == (1, 1)
+    assert costs(lambda: job_moves.start_run(job, build=build)) == (1, 1)
+    assert costs(lambda: job_moves.start_run(job, build=build, stage=2)) == (1, 1)
     assert costs(lambda: attempt.conclude(job, DONE, [])) == (3, 1)
-    assert costs(lambda: lifecycle.claim("w")) == (1, 1)
+    assert costs(lambda: job_moves.claim("w")) == (1, 1)
 
 
 def test_a_claim_returns_all_columns() -> None:
     make_job(metadata={"b": 1, "a": "%s"})
-    job = lifecycle.claim("w")
+    job = job_moves.claim("w")
     assert job is not None
     stored = Job.objects.get(pk=job.pk)
     columns = [field.attname for field in Job._meta.concrete_fields]
@@ -68,14 +68,14 @@ def test_an_end_in_a_transaction_adds_one_round_trip() -> None:
     job = make_running_job()
     with traffic() as recorded, transaction.atomic():
         connection.cursor().execute("SELECT 1")
-        assert lifecycle.finish(job, DONE)
+        assert job_moves.finish(job, DONE)
     assert (len(recorded.statements), recorded.round_trips) == (6, 4)
 
 
 def test_an_extension_is_four_round_trips() -> None:
     """BEGIN, the lock of the job, the extension after its own lock, and COMMIT."""
     job = make_running_job()
-    assert costs(lambda: lifecycle.extend_hold(job, 5)) == (5, 4)
+    assert costs(lambda: job_moves.extend_hold(job, 5)) == (5, 4)
     ledger.hold(make_account(), 50, job_id=1)
     assert costs(lambda: ledger.extend(1, 5)) == (2, 1)
     assert costs(lambda: ledger.settle(1, spent=5)) == (2, 1)
@@ -95,7 +95,7 @@ def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
             other.execute("BEGIN")
             other.execute(LOCK_FIRST, [locked])
         with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {lifecycle.SQL['claim_job']}", parameters)
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {job_moves.SQL['claim_job']}", parameters)
             (plan,) = cursor.fetchone()
     finally:
         blocker.close()
@@ -127,7 +127,7 @@ def test_an_end_settles_an_extension_that_it_waited_for(row: str) -> None:
         row,
         [job.pk],
         change=lambda: ledger.extend(job.pk, 10),
-        move=lambda: ended.append(lifecycle.finish(job, DONE)),
+        move=lambda: ended.append(job_moves.finish(job, DONE)),
     )
     assert ended == [MoveResult.DONE]
     assert ledger.balances(job.account).reserved == 0
@@ -138,7 +138,7 @@ def test_an_end_settles_an_extension_that_it_waited_for(row: str) -> None:
 def test_a_stage_of_an_earlier_attempt_does_not_start() -> None:
     build, job = BuildFactory.create(), make_running_job()
     Job.objects.filter(pk=job.pk).update(attempt=job.attempt + 1)
-    assert lifecycle.start_run(job, build=build, stage=2) is None
+    assert job_moves.start_run(job, build=build, stage=2) is None
 
 
 def test_a_stage_waits_for_a_move_of_its_job() -> None:
@@ -152,7 +152,7 @@ def test_a_stage_waits_for_a_move_of_its_job() -> None:
         "jobs_job WHERE id = %s",
         [job.pk],
         change=requeue,
-        move=lambda: runs.append(lifecycle.start_run(job, build=build, stage=2)),
+        move=lambda: runs.append(job_moves.start_run(job, build=build, stage=2)),
     )
     assert runs == [None]
     assert not Run.objects.filter(job=job, stage=2).exists()
@@ -185,9 +185,9 @@ def test_announcements_and_claims_leave_a_complete_history() -> None:
         for job in Job.objects.filter(status=Status.PENDING).order_by("id"):
             announcements.announce(job)
 
-    actions = iter([announce] + [lambda: [None for _ in iter(lambda: lifecycle.claim("w"), None)]] * 3)
+    actions = iter([announce] + [lambda: [None for _ in iter(lambda: job_moves.claim("w"), None)]] * 3)
     at_once(4, lambda: next(actions)())
-    while lifecycle.claim("w"):
+    while job_moves.claim("w"):
         pass
     for job in jobs:
         events = list(JobEvent.objects.filter(job=job).order_by("id").values_list("from_status", "to_status"))

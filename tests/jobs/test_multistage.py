@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from bench import trials
 from jobs.enums import MultistageReason
-from jobs.execution.multistage import StagePlan, beaten, plan, replicates, stage_text
-from jobs.execution.replicates import names_for
-from jobs.profiles.analysis import analyse
-from jobs.profiles.grammar import tokens
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.planning.multistage import StagePlan, beaten, plan, replicates, stage_text
+from jobs.planning.replicates import names_for
+from simc.profiles.analysis import analyse
+from simc.profiles.grammar import tokens
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
+from simc.reports import Profileset, Statistics
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 RULES = Rules(bundled=frozenset({"mage.simc"}))
@@ -194,7 +194,7 @@ def test_the_funnel_keeps_the_best_and_saves_most_of_the_work() -> None:
 
 @pytest.mark.slow
 def test_a_reach_that_is_too_short_loses_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.execution.multistage.LOSS_PROBABILITY", 2.0)
+    monkeypatch.setattr("jobs.planning.multistage.LOSS_PROBABILITY", 2.0)
     assert trials.run(trials=300, seed=6).lost > 0
 
 

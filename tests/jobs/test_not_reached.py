@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from clients.audit import SYSTEM
 from clients.models import ApiKey
-from jobs import cancellation
+from jobs.lifecycle import cancellation
 from jobs.models import Artifact, Job
 from tests.conftest import Api
 from tests.dashboard.browsing import text_of

@@ -8,9 +8,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from billing import ledger
-from jobs import lifecycle
+from jobs.lifecycle import job_moves
 from jobs.models import Job
-from jobs.queueing import sweep
+from jobs.queue import sweep
 from tests.factories import make_job, make_running_job
 from tests.jobs.plans import explained
 
@@ -43,7 +43,7 @@ def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
             cursor.execute(f"SET LOCAL enable_{kind} = off")
         values = {"skipped": [], "skipped_branches": [], "first_lane": 0, "last_lane": 2}
         values |= {"worker": "w", "reason": "", "lease_seconds": 15}
-        plan = explained(lifecycle.SQL["claim_job"], values, is_prepared=True)
+        plan = explained(job_moves.SQL["claim_job"], values, is_prepared=True)
     (scan,) = [part for part in parts(plan) if part.get("Index Name") == "job_waiting"]
     assert (scan["Actual Rows"], scan["Rows Removed by Filter"], scan["Actual Loops"]) == (1, 20_001, 1)
     reads = [part for part in parts(plan) if part.get("Relation Name") == "jobs_job" and part != scan]
@@ -58,7 +58,7 @@ def parts(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_the_sweep_ends_the_overdue_jobs_that_claims_skip() -> None:
     overdue, job = make_overdue(), make_job()
-    claimed = lifecycle.claim("w")
+    claimed = job_moves.claim("w")
     assert claimed is not None
     assert claimed.pk == job.pk
     assert sweep.end_overdue_waits() == 1

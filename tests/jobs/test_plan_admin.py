@@ -15,7 +15,7 @@ from pytest_django import Settings
 from billing.models import MAX_AMOUNT, Account, Plan
 from clients.accounts import default_client, open_account
 from jobs.models import StoredBytes
-from jobs.plan_admin import CHANGED, NEEDED, OVERTAKEN
+from jobs.operations.plan_admin import CHANGED, NEEDED, OVERTAKEN
 from tests.admin_actions import HIDDEN
 from tests.factories import make_account, make_job
 

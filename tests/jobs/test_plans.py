@@ -9,11 +9,13 @@ from django.db import connection
 from django.test import Client as HttpClient
 from django.utils import timezone
 
-from jobs import lifecycle, listing, metrics, queries
 from jobs.enums import Priority
+from jobs.lifecycle import job_moves
 from jobs.models import Job
-from jobs.queueing import announcements, claims, forecast, marks, sweep
-from jobs.queueing.marks import ExpectedSeconds, Marks
+from jobs.operations import metrics
+from jobs.queue import announcements, claims, forecast, position_samples, sweep
+from jobs.queue.position_samples import ExpectedSeconds, Marks
+from jobs.results import listing, queries
 from tests.factories import make_job
 from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of, reindex_jobs
 
@@ -37,7 +39,7 @@ def stored() -> Job:
 @pytest.mark.parametrize(
     ("action", "index", "pages"),
     [
-        (lambda: lifecycle.claim("w"), "job_waiting", 200),
+        (lambda: job_moves.claim("w"), "job_waiting", 200),
         (sweep.recover_expired_leases, "job_held", 20),
         (sweep.end_overdue_waits, "job_deadline", 20),
         (announcements.announce_pending, "job_unannounced", 400),
@@ -91,20 +93,20 @@ def test_a_claim_does_not_read_the_jobs_of_other_lanes(stored: Job) -> None:
 
 def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:
     copy_job(stored.pk, 500, changes=OVERDUE, step=-1)
-    plan = plans_of(lambda: lifecycle.claim("w"), table="jobs_job")[0]
+    plan = plans_of(lambda: job_moves.claim("w"), table="jobs_job")[0]
     assert "job_waiting" in plan.indexes
     # At most one page of the table for each of the skipped jobs.
     assert plan.pages <= 500 + 50
 
 
 def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marks, "FRONT_JOBS", 300)
-    monkeypatch.setattr(marks, "PART_JOBS", 700)
+    monkeypatch.setattr(position_samples, "FRONT_JOBS", 300)
+    monkeypatch.setattr(position_samples, "PART_JOBS", 700)
     middle = Marks(read_to=(1, stored.pk + WAITING_JOBS // 2))
     with connection.cursor() as cursor:
         # The index is the cheapest way only after a vacuum, which a transaction cannot run.
         cursor.execute("SET LOCAL enable_sort = off")
-    plans = plans_of(lambda: marks.read(middle, ExpectedSeconds([1.0], 1.0)), table="jobs_job")
+    plans = plans_of(lambda: position_samples.read(middle, ExpectedSeconds([1.0], 1.0)), table="jobs_job")
     assert [plan.indexes for plan in plans] == [{"job_waiting"}] * 2
     assert {kind for plan in plans for kind, table, _ in plan.nodes if table} == {"Index Only Scan"}
     # At most one page of the table for each job, because nothing is vacuumed.

@@ -7,10 +7,10 @@ import pytest
 from django.utils import timezone
 
 from billing.models import Hold
-from jobs import lifecycle
-from jobs.builds import registry
+from jobs import registry
 from jobs.enums import Channel
 from jobs.execution.preparation import prepare
+from jobs.lifecycle import job_moves
 from jobs.models import Build, Job, JobProfile
 from tests.factories import BuildFactory, make_job, make_running_job
 from tests.statements import traffic
@@ -59,7 +59,7 @@ def test_the_build_is_the_one_that_the_registry_names(seed: int) -> None:
 def test_everything_is_read_with_one_statement() -> None:
     job = make_running_job(text="mage=A\n", held_credits=64, priority_fee_credits=320)
     build = BuildFactory.create(readable_paths=["/opt/a", "/opt/b"], profiles_path="/opt/a")
-    lifecycle.request_cancel(job)
+    job_moves.request_cancel(job)
     with traffic() as sent:
         prepared = prepare(job)
         assert prepared

@@ -4,11 +4,12 @@ import pytest
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from jobs import lifecycle, preview, progress
+from jobs.lifecycle import job_moves
+from jobs.live import preview, progress
+from jobs.live.preview import Figures, Preview, RankedProfileset, preview_key_of, preview_of
+from jobs.live.progress import Progress, Publisher
 from jobs.models import Job
-from jobs.preview import Figures, Preview, RankedProfileset, preview_key_of, preview_of
-from jobs.progress import Progress, Publisher
-from jobs.simulator.streams import LONGEST_LINE_BYTES
+from sandbox.streams import LONGEST_LINE_BYTES
 from simservice.redis.client import outage, redis
 from tests.factories import make_running_job, start_attempt
 
@@ -122,7 +123,7 @@ def test_the_largest_preview_is_small(job: Job, source: Source) -> None:
 def test_the_preview_of_a_lost_attempt_is_not_shown(job: Job, source: Source) -> None:
     source.known = known("a")
     source.publish()
-    lifecycle.requeue(job, reason="lost")
+    job_moves.requeue(job, reason="lost")
     assert preview_of(job) is None
     start_attempt(job, worker="w2")
     job.status = "running"

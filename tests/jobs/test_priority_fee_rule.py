@@ -12,9 +12,10 @@ from pytest_django import DjangoAssertNumQueries
 from billing.models import Plan
 from jobs.enums import Priority
 from jobs.models import Job
-from jobs.queueing import forecast
+from jobs.queue import forecast
 from jobs.submission.priority_fee import buys_earlier_start
-from simservice.redis import client, worker_heartbeats
+from simservice import worker_heartbeats
+from simservice.redis import client
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job, start_attempt
 from tests.jobs.api.bodies import BODY

@@ -9,12 +9,13 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.models import Hold
 from clients.audit import SYSTEM
-from jobs import cancellation, hold_audit, lifecycle
 from jobs.enums import Priority
 from jobs.execution import attempt
 from jobs.execution.stages import Stages
+from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Job, Run
-from jobs.queueing import sweep
+from jobs.operations import hold_audit
+from jobs.queue import sweep
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run, run_with_action
@@ -72,7 +73,7 @@ def without_build(job: Job) -> None:
 
 
 def lost_too_often(job: Job) -> None:
-    assert lifecycle.claim("worker-1")
+    assert job_moves.claim("worker-1")
     Job.objects.update(attempt=3, lease_expires_at=Now())
     sweep.recover_expired_leases()
 

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from redis.exceptions import RedisError
 
-from jobs import lifecycle, progress
+from jobs.lifecycle import job_moves
+from jobs.live import progress
+from jobs.live.progress import LogEntry, Progress, Publisher, log_entries_of
 from jobs.models import Job
-from jobs.progress import LogEntry, Progress, Publisher, log_entries_of
 from simservice.redis.client import outage, redis
 from tests.factories import make_running_job, start_attempt
 from tests.jobs.simulators import make_stand_in, run_with_action, wait_until
@@ -132,7 +133,7 @@ def test_output_is_published_at_most_twice_a_second(job: Job, publisher: Publish
 def test_the_output_of_a_lost_attempt_is_not_shown(job: Job, publisher: Publisher) -> None:
     print_line(publisher, "old")
     publish(publisher)
-    lifecycle.requeue(job, reason="lost")
+    job_moves.requeue(job, reason="lost")
     assert log_entries_of(job) is None
     start_attempt(job, worker="w2")
     job.status = "running"

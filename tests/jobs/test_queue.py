@@ -11,11 +11,11 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from jobs import lifecycle
 from jobs.enums import Priority, Status
+from jobs.lifecycle import job_moves
 from jobs.models import Job, JobEvent
-from jobs.queries import active_jobs
-from jobs.queueing import announcements, claims, sweep
+from jobs.queue import announcements, claims, sweep
+from jobs.results.queries import active_jobs
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.plans import plans_of, reindex_jobs
@@ -32,10 +32,10 @@ ENDED_JOBS = """
 def test_jobs_are_claimed_by_priority_and_then_by_submission() -> None:
     lanes = random.Random(7).choices(Priority.values, k=60)  # noqa: S311
     jobs = [make_job(priority=lane) for lane in lanes]
-    claimed = [lifecycle.claim("w") for _ in jobs]
+    claimed = [job_moves.claim("w") for _ in jobs]
     expected = sorted(jobs, key=lambda job: (job.priority, job.pk))
     assert [job.pk for job in claimed if job] == [job.pk for job in expected]
-    assert lifecycle.claim("w") is None
+    assert job_moves.claim("w") is None
 
 
 @pytest.mark.django_db
@@ -52,7 +52,7 @@ def test_a_worker_claims_only_jobs_of_its_lanes(lanes: tuple[Priority, ...]) -> 
 @pytest.mark.django_db
 def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
     make_job()
-    job = lifecycle.claim("worker-1")
+    job = job_moves.claim("worker-1")
     assert job is not None
     job.refresh_from_db()
     assert (job.status, job.attempt, job.worker) == ("starting", 1, "worker-1")
@@ -63,7 +63,7 @@ def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
 @pytest.mark.django_db
 def test_a_job_past_its_queue_deadline_is_not_started() -> None:
     make_job(queue_deadline_at=timezone.now() - timedelta(seconds=1))
-    assert lifecycle.claim("w") is None
+    assert job_moves.claim("w") is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -72,7 +72,7 @@ def test_claims_at_the_same_moment_get_different_jobs() -> None:
     claimed: list[int] = []
 
     def work() -> None:
-        while job := lifecycle.claim("w"):
+        while job := job_moves.claim("w"):
             claimed.append(job.pk)
 
     at_once(6, work)
@@ -95,7 +95,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
     blocker = threading.Thread(target=hold)
     blocker.start()
     locked.wait(10)
-    claimed = lifecycle.claim("w")
+    claimed = job_moves.claim("w")
     release.set()
     blocker.join()
     assert claimed is not None
@@ -106,7 +106,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
 @pytest.mark.parametrize(
     ("action", "index"),
     [
-        (lambda: lifecycle.claim("w"), "job_waiting"),
+        (lambda: job_moves.claim("w"), "job_waiting"),
         (sweep.recover_expired_leases, "job_held"),
         (sweep.end_overdue_waits, "job_deadline"),
         (announcements.announce_pending, "job_unannounced"),
@@ -146,7 +146,7 @@ def test_a_lost_job_is_requeued_and_retried() -> None:
     job.refresh_from_db()
     assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
     assert [(run.wall_ms, run.stopped_for, bool(run.ended_at)) for run in job.runs.all()] == [(None, "lost", True)]
-    again = lifecycle.claim("worker-2")
+    again = job_moves.claim("worker-2")
     assert again is not None
     assert (again.pk, again.attempt, again.retried) == (job.pk, 2, True)
 
@@ -157,7 +157,7 @@ def test_a_lost_job_goes_before_later_ones() -> None:
     make_job()
     lose_lease(lost)
     sweep.sweep()
-    claimed = lifecycle.claim("w")
+    claimed = job_moves.claim("w")
     assert claimed is not None
     assert claimed.pk == lost.pk
 
@@ -193,7 +193,7 @@ def test_a_job_past_its_queue_deadline_fails_without_charge() -> None:
 @pytest.mark.django_db
 def test_a_retried_job_that_waits_too_long_is_interrupted() -> None:
     job = make_running_job()
-    lifecycle.requeue(job, reason="lost")
+    job_moves.requeue(job, reason="lost")
     Job.objects.filter(pk=job.pk).update(queue_deadline_at=timezone.now() - timedelta(seconds=1))
     sweep.sweep()
     job.refresh_from_db()
@@ -203,7 +203,7 @@ def test_a_retried_job_that_waits_too_long_is_interrupted() -> None:
 @pytest.mark.django_db
 def test_a_returned_job_that_never_ran_times_out() -> None:
     job = make_job()
-    lifecycle.requeue(lifecycle.claim("w") or job, reason="lost")
+    job_moves.requeue(job_moves.claim("w") or job, reason="lost")
     Job.objects.filter(pk=job.pk).update(queue_deadline_at=timezone.now() - timedelta(seconds=1))
     sweep.sweep()
     job.refresh_from_db()

@@ -7,12 +7,14 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from jobs import lifecycle, rankings, retention
+from jobs.artifacts import retention
 from jobs.enums import MoveResult, Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job, JobRanking
-from jobs.rankings import LISTED, Entry, differs
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.results import rankings
+from jobs.results.rankings import LISTED, Entry, differs
+from simc.reports import Profileset, Statistics
 from tests.factories import make_running_job
 
 
@@ -69,7 +71,7 @@ def stored_for(job: Job, *, summary_count: int) -> list[Entry]:
 def test_the_end_of_a_job_stores_the_list() -> None:
     job = make_running_job()
     content = rankings.packed(profilesets(LISTED + 1))
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=content))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=content))
     assert len(stored_for(job, summary_count=LISTED + 1)) == LISTED + 1
     assert stored_for(job, summary_count=LISTED) == []
 
@@ -78,7 +80,7 @@ def test_the_end_of_a_job_stores_the_list() -> None:
 def test_a_lost_attempt_stores_nothing() -> None:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(attempt=2)
-    lost = lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=b"x"))
+    lost = job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=b"x"))
     assert (lost, JobRanking.objects.count()) == (MoveResult.TAKEN, 0)
 
 
@@ -86,7 +88,7 @@ def test_a_lost_attempt_stores_nothing() -> None:
 def test_the_list_is_unavailable_after_retention_even_before_it_is_removed() -> None:
     job = make_running_job()
     content = rankings.packed(profilesets(LISTED + 1))
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=content))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=content))
     job.created_at = timezone.now() - timedelta(days=30, seconds=1)
     assert stored_for(job, summary_count=LISTED + 1) == []
 
@@ -94,6 +96,6 @@ def test_the_list_is_unavailable_after_retention_even_before_it_is_removed() -> 
 @pytest.mark.django_db
 def test_a_cleared_job_has_no_list() -> None:
     job = make_running_job()
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=b"x"))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}, ranking=b"x"))
     retention.clear_jobs([job.pk], until=float("inf"))
     assert not JobRanking.objects.exists()

@@ -20,9 +20,9 @@ from billing import ledger
 from billing.errors import HoldError, InsufficientCredits
 from billing.models import Account, Balance, Entry, Grant, GrantReason, Hold
 from clients.accounts import default_client
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import ANY, CANCEL_REQUESTED, LEASE_EXPIRED, IllegalTransition, Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import ANY, CANCEL_REQUESTED, LEASE_EXPIRED, IllegalTransition, Outcome
 from jobs.models import Artifact, Build, DailyUsage, Job, JobEvent, Run
 from simservice.ids import new_token, next_id
 from tests.billing.ledger_state import LONG, expire_now
@@ -136,11 +136,11 @@ class World:
             return
         change = self.random.choice(["cancel", "expire", "requeue"])
         if change == "cancel":
-            lifecycle.request_cancel(job)
+            job_moves.request_cancel(job)
         elif change == "expire":
             Job.objects.filter(pk=job.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
         else:
-            lifecycle.requeue(job, reason="lost")
+            job_moves.requeue(job, reason="lost")
 
     def instance(self) -> Job | None:
         """Return a job as a process has it: current, or as it was before another process moved it."""
@@ -216,9 +216,9 @@ def test_sql_matches_the_reference_implementation(seed: int, settings: Settings)
         world.change()
         move = world.move()
         expected, rows_expected = result_of(partial(move, reference_moves))
-        actual, rows_actual = result_of(partial(move, lifecycle))
+        actual, rows_actual = result_of(partial(move, job_moves))
         assert differences(expected, actual) == []
         assert differences(rows_expected, rows_actual) == []
         if not isinstance(actual, type):
-            move(lifecycle)
+            move(job_moves)
     assert list(ledger.verify()) == []

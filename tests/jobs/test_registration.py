@@ -14,13 +14,14 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from jobs import lifecycle
-from jobs.builds import registration, registry
-from jobs.execution import attempt
+from jobs import registry
+from jobs.execution import attempt, build_probe
+from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
-from jobs.profiles import bundle
-from jobs.simulator.process import LauncherLost, SimulatorProcess
+from jobs.operations import build_registration
+from sandbox.process import LauncherLost, SimulatorProcess
+from simc.profiles import bundle
 from tests.factories import BuildFactory, make_job
 from tests.jobs.bundles import FILES, write
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
@@ -113,7 +114,7 @@ def test_a_registered_commit_can_be_skipped(tmp_path: Path) -> None:
 
 
 def test_an_executable_that_hangs_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "PROBE_SECONDS", 1)
+    monkeypatch.setattr(build_probe, "PROBE_SECONDS", 1)
     with pytest.raises(CommandError, match="did not answer"):
         registerbuild(script(tmp_path / "simc", "sleep 60"))
 
@@ -173,15 +174,15 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checked(bundled: Path) -> dict[str, Any]:
     """The checks of the bundled files under the built-in simulator."""
-    build = Build(executable=str(MINISIM), readable_paths=registration.readable_paths(MINISIM, MINISIM_READS))
-    return registration.check_profiles(build, bundled)
+    build = Build(executable=str(MINISIM), readable_paths=build_registration.readable_paths(MINISIM, MINISIM_READS))
+    return build_registration.check_profiles(build, bundled)
 
 
 @pytest.fixture
 def with_profiles(bundled: Path, checked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Build:
     """The built-in simulator, registered with these files, which are checked once for all tests."""
-    monkeypatch.setattr(registration, "check_profiles", lambda *_, **__: checked)
-    return registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=bundled)
+    monkeypatch.setattr(build_registration, "check_profiles", lambda *_, **__: checked)
+    return build_registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=bundled)
 
 
 def test_the_manifest_lists_files_that_simulate_alone(with_profiles: Build) -> None:
@@ -216,11 +217,11 @@ if 'angry' in text: sys.stderr.write("Error: no such race\\n"); sys.exit(1)
 
 
 def test_each_kind_of_simulator_failure_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "PROFILE_SECONDS", 5)
+    monkeypatch.setattr(build_registration, "PROFILE_SECONDS", 5)
     build = make_stand_in(tmp_path, STUBBORN)
     names = ("sleepy", "silent", "crash", "abort", "angry", "good")
     folder = write(tmp_path / "bundle", {f"{name}.simc": f"mage={name}\n" for name in names})
-    checks = registration.check_profiles(build, folder)
+    checks = build_registration.check_profiles(build, folder)
     assert checks["profiles"] == ["good.simc"]
     assert len(checks["includable"]) == 6
     assert {failed["name"]: failed["reason"] for failed in checks["ci"]["failures"]} == {
@@ -237,14 +238,14 @@ def test_files_are_checked_in_parallel(tmp_path: Path, monkeypatch: pytest.Monke
     build = make_stand_in(tmp_path, f"time.sleep(4)\n{LEAVE_REPORT}")
     folder = write(tmp_path / "bundle", {f"{number}.simc": "mage=A\n" for number in range(4)})
     started = time.monotonic()
-    assert len(registration.check_profiles(build, folder)["profiles"]) == 4
+    assert len(build_registration.check_profiles(build, folder)["profiles"]) == 4
     assert time.monotonic() - started < 12
 
 
 def test_thousands_of_fragments_are_checked(tmp_path: Path) -> None:
     folder = write(tmp_path, {f"{number % 50}/{number}.simc": "max_time=100\n" for number in range(3_000)})
     counts: list[tuple[int, int]] = []
-    checks = registration.check_profiles(Build(), folder, on_progress=lambda *count: counts.append(count))
+    checks = build_registration.check_profiles(Build(), folder, on_progress=lambda *count: counts.append(count))
     assert (len(checks["includable"]), checks["profiles"], checks["ci"]["total"]) == (3_000, [], 0)
     assert counts[-1] == (3_000, 3_000)
 
@@ -261,9 +262,9 @@ def test_too_many_files_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.fixture
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     """The command's output for a simulator with a bundle."""
-    monkeypatch.setattr(registration, "PROGRESS_SECONDS", 0.5)
+    monkeypatch.setattr(build_registration, "PROGRESS_SECONDS", 0.5)
     build = make_stand_in(tmp_path, STUBBORN)
-    monkeypatch.setattr(registration, "readable_paths", lambda *_: build.readable_paths)
+    monkeypatch.setattr(build_registration, "readable_paths", lambda *_: build.readable_paths)
     Build.objects.all().delete()
     files = {"slow.simc": "mage=slow\n", "angry.simc": "mage=angry\n", "writes.simc": "html=x\n", "apl.simc": ""}
     folder = write(tmp_path / "bundle", files)
@@ -318,7 +319,7 @@ def test_the_migration_rewrites_old_checks_both_ways(old_checks: Any) -> None:
 )
 def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) -> None:
     make_job(text=text)
-    job = lifecycle.claim("w")
+    job = job_moves.claim("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)
@@ -328,7 +329,7 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
 def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 30
     make_job(text='mage=A\niterations=50\nprofileset."B C"+=iterations=40\n')
-    job = lifecycle.claim("w")
+    job = job_moves.claim("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client as Browser
 
 from clients.models import ApiKey
-from jobs import history
 from jobs.api.links import path_to
+from jobs.results import history
 from tests.conftest import Api
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, run
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from jobs.enums import MultistageReason
-from jobs.execution.multistage import StagePlan
 from jobs.execution.results import Results, merged
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.simulator.reports import Player, Profileset, Report, Statistics
+from jobs.planning.multistage import StagePlan
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
+from simc.reports import Player, Profileset, Report, Statistics
 
 
 def figures(mean: float, error: float) -> Statistics:

@@ -14,9 +14,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from clients.models import ApiKey
-from jobs import artifacts, lifecycle, retention, storage
+from jobs.artifacts import artifact_files, retention, storage
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job, JobDetails, JobProfile
 from simservice import storages
 from tests.conftest import Api
@@ -37,16 +38,16 @@ def artifact(key: tuple[ApiKey, str]) -> Artifact:
 
 
 def store(job: Job, kind: Artifact.Kind = Artifact.Kind.INPUT) -> Artifact:
-    return artifacts.store(job, kind, io.BytesIO(b"mage=x\n"))
+    return artifact_files.store(job, kind, io.BytesIO(b"mage=x\n"))
 
 
 def end(job: Job) -> None:
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
 
 
 def files(job: Job) -> list[str]:
     """Return the names of all stored files of a job."""
-    names = default_storage.listdir(artifacts.folder_of(job.pk))[1]
+    names = default_storage.listdir(artifact_files.folder_of(job.pk))[1]
     return [name for name in names if name.startswith(f"{job.pk}-")]
 
 
@@ -150,7 +151,7 @@ def test_a_replay_is_answered_after_the_removal(api: Api, key: tuple[ApiKey, str
     body = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}}
     first = api.post("jobs", body, headers={"idempotency-key": "once"})
     job = Job.objects.get(pk=first.json()["id"])
-    assert lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert job_moves.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     age(job, days=31)
     assert retention.clear_expired() == 1
     again = api.post("jobs", body, headers={"idempotency-key": "once"})
@@ -275,6 +276,6 @@ def test_queries_do_not_grow_with_the_jobs_of_a_folder(artifact: Artifact, djang
         end(job)
     for job in jobs:
         age(job, days=31)
-    folders = len({artifacts.folder_of(job.pk) for job in jobs})
+    folders = len({artifact_files.folder_of(job.pk) for job in jobs})
     with django_assert_num_queries(2 + folders * 10):
         assert retention.clear_expired() == 5

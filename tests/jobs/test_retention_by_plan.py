@@ -10,11 +10,13 @@ from django.utils import timezone
 from billing.models import Account, Plan
 from clients.accounts import default_client
 from clients.models import ApiKey
-from jobs import lifecycle, queries, retention
+from jobs.artifacts import retention
 from jobs.enums import Status
 from jobs.errors import NotFound
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
+from jobs.results import queries
 from simservice.ids import first_id_of
 from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, text_of
@@ -28,7 +30,7 @@ def make_ended(account: Account, *, retention_days: int | None, age: float) -> J
     """Make an ended job that was submitted `age` days ago."""
     at = timezone.now() - timedelta(days=age)
     job = make_job(default_client(account), id=first_id_of(at), retention_days=retention_days)
-    assert lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert job_moves.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     Job.objects.filter(pk=job.pk).update(created_at=at)
     job.refresh_from_db()
     return job

@@ -11,8 +11,8 @@ import pytest
 from django.db import connection
 from redis.connection import AbstractConnection
 
-from jobs import lifecycle
 from jobs.execution import attempt
+from jobs.lifecycle import job_moves
 from jobs.models import Job
 from simservice.storages.local import LocalStorage
 from tests.costs import Costs, counted
@@ -87,7 +87,7 @@ def outside_moves(sent: Traffic) -> Iterator[str]:
 
 
 def test_a_run_sends_two_statements_besides_its_moves(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark(lifecycle, "start_run", monkeypatch)
+    mark(job_moves, "start_run", monkeypatch)
     mark(attempt, "conclude", monkeypatch)
     with traffic() as sent:
         attempt.execute(job)

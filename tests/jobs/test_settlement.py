@@ -9,12 +9,12 @@ from django.db.models.functions import Now
 from billing import ledger
 from billing.errors import HoldError
 from billing.models import Balance, Hold, Plan
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.management.commands.seedlocal import DEMO_CREDITS, ensure_account, ensure_credits
 from jobs.models import Job
-from jobs.queueing import sweep
+from jobs.queue import sweep
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_account, make_job, make_key, make_running_job
@@ -41,7 +41,7 @@ def test_a_submission_reserves_the_ceiling_of_the_job(api: Api) -> None:
 def test_the_end_charges_the_usage_and_returns_the_rest() -> None:
     job = make_running_job()
     before = ledger.available(job.account)
-    assert lifecycle.finish(job, DONE)
+    assert job_moves.finish(job, DONE)
     assert hold_of(job) == (3200, 64)
     assert ledger.available(job.account) == before + 3200 - 64
 
@@ -62,14 +62,14 @@ def test_a_job_lost_for_the_last_time_costs_nothing() -> None:
 
 def test_a_requeued_job_keeps_its_hold() -> None:
     job = make_running_job()
-    lifecycle.requeue(job, reason="lost")
+    job_moves.requeue(job, reason="lost")
     assert hold_of(job) == (3200, None)
 
 
 def test_a_second_end_charges_nothing() -> None:
     job = make_running_job()
-    assert lifecycle.finish(job, DONE)
-    assert not lifecycle.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
+    assert job_moves.finish(job, DONE)
+    assert not job_moves.finish(job, Outcome(status=Status.CANCELLED, error_code="user_cancelled"))
     assert hold_of(job) == (3200, 64)
 
 
@@ -77,12 +77,12 @@ def test_a_second_end_charges_nothing() -> None:
 def test_a_failed_settlement_leaves_the_job_for_a_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_running_job()
     with monkeypatch.context() as broken:
-        failing = re.sub("SELECT extract.* FROM ended\\s*$", "SELECT 1 / 0 FROM ended", lifecycle.SQL["end_job"])
-        broken.setitem(lifecycle.SQL, "end_job", failing)
+        failing = re.sub("SELECT extract.* FROM ended\\s*$", "SELECT 1 / 0 FROM ended", job_moves.SQL["end_job"])
+        broken.setitem(job_moves.SQL, "end_job", failing)
         with pytest.raises(DataError):
-            lifecycle.finish(job, DONE)
+            job_moves.finish(job, DONE)
     assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))
-    assert lifecycle.finish(job, DONE)
+    assert job_moves.finish(job, DONE)
     assert hold_of(job) == (3200, 64)
 
 
@@ -90,7 +90,7 @@ def test_an_end_over_the_ceiling_settles_nothing() -> None:
     job = make_running_job(held_credits=9999)
     over = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", credits_consumed=9999)
     with pytest.raises(IntegrityError, match="job_billed_within_ceiling"), transaction.atomic():
-        lifecycle.finish(job, over)
+        job_moves.finish(job, over)
     assert hold_of(job) == (9999, None)
 
 
@@ -98,7 +98,7 @@ def test_an_end_over_the_hold_changes_nothing() -> None:
     job = make_running_job()
     over = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", credits_consumed=3201)
     with pytest.raises(HoldError, match="3201 credits cannot be spent of the 3200"):
-        lifecycle.finish(job, over)
+        job_moves.finish(job, over)
     assert (Job.objects.get(pk=job.pk).status, hold_of(job)) == ("running", (3200, None))
 
 
@@ -106,7 +106,7 @@ def test_a_job_of_an_account_without_a_balance_does_not_end() -> None:
     job = make_running_job()
     Balance.objects.filter(pk=job.account_id).delete()
     with pytest.raises(HoldError, match="has no balance"):
-        lifecycle.finish(job, lifecycle.INTERNAL)
+        job_moves.finish(job, job_moves.INTERNAL)
     assert (Job.objects.get(pk=job.pk).status, Hold.objects.get(pk=job.pk).resolved_at) == (Status.RUNNING, None)
 
 
@@ -133,7 +133,7 @@ def test_submissions_and_settlements_do_not_deadlock() -> None:
         for _ in range(15):
             job = Job.objects.get(pk=Api(secret).post("jobs", body).json()["id"])
             cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
-            outcomes.append(bool(lifecycle.finish(job, cancelled)))
+            outcomes.append(bool(job_moves.finish(job, cancelled)))
 
     at_once(4, submit_and_end)
     assert outcomes == [True] * 60

@@ -12,8 +12,9 @@ from pytest_django import DjangoAssertNumQueries
 from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import ApiKey, AuditEvent, Membership
-from jobs import artifacts, sharing
+from jobs.artifacts import artifact_files
 from jobs.models import Artifact, Job
+from jobs.results import sharing
 from simservice.ids import new_token
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -48,7 +49,7 @@ def get(path: str) -> Any:
 def make_shared_job(client: Any) -> Job:
     job = make_completed_job(client=client)
     for kind in (Artifact.Kind.JSON_REPORT, Artifact.Kind.INPUT):
-        artifacts.store(job, kind, io.BytesIO(b"{}")).save(force_insert=True)
+        artifact_files.store(job, kind, io.BytesIO(b"{}")).save(force_insert=True)
     return job
 
 
@@ -125,7 +126,7 @@ def test_another_accounts_links_stay(by_api: Replace) -> None:
 def test_queries_do_not_grow_with_the_files(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     job = make_shared_job(default_client(make_member().account))
     for stage in range(20):
-        artifacts.store(job, Artifact.Kind.CSV_REPORT, io.BytesIO(b"{}"), stage=stage).save(force_insert=True)
+        artifact_files.store(job, Artifact.Kind.CSV_REPORT, io.BytesIO(b"{}"), stage=stage).save(force_insert=True)
     with django_assert_num_queries(6):  # with the savepoints of two transactions
         sharing.replace_links(job, by=SYSTEM)
 

@@ -14,13 +14,14 @@ from django.conf import settings
 from django.db import OperationalError
 from pytest_django import Settings
 
-from jobs import shutdown, simulation_worker
 from jobs.enums import Priority
+from jobs.execution import simulation_worker
 from jobs.execution.machine import Machine
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.queueing import claims
-from jobs.shutdown import Stop
+from jobs.queue import claims
+from simservice import shutdown
 from simservice.celery import app
+from simservice.shutdown import Stop
 from tests.factories import make_job
 from tests.jobs.lanes import messages
 from tests.jobs.simulation_workers import CHANGED, WORKER, wait_until_alive, worker

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from clients.models import ApiKey
+from jobs.live.progress import log_entries_of
 from jobs.models import Job
-from jobs.progress import log_entries_of
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import LEAVE_REPORT, REPORT, make_stand_in, run, run_with_action, wait_until

@@ -9,12 +9,12 @@ from django.test.utils import CaptureQueriesContext
 
 from clients.accounts import default_client
 from clients.models import Client
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.execution import stage_statistics
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Run
-from jobs.simulator.reports import fights_of
+from jobs.planning import stage_statistics
+from simc.reports import fights_of
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import reindex_jobs
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def end_funnel(client: Client, *, remaining: int, of: int = 10) -> None:
     """Complete a job of two stages: 100 and 900 fights in 30 and 110 ms, after a start of one second."""
     job = make_running_job(client=client, multi_stage=True)
-    run = lifecycle.start_run(job, build=job.build, stage=2)  # type: ignore[arg-type]
+    run = job_moves.start_run(job, build=job.build, stage=2)  # type: ignore[arg-type]
     assert run is not None
     for stage, seconds in ((1, 1 + (1 + 2 * of) * 0.03), (2, 1 + (1 + remaining) * 0.11)):
         rows = Run.objects.filter(job=job, stage=stage)
@@ -36,7 +36,7 @@ def end_funnel(client: Client, *, remaining: int, of: int = 10) -> None:
         {"stage": 2, "label": "final", "profilesets": remaining, "culled": 0},
     ]
     summary = {"mainActor": {"profilesets": {"results": results}}, "multiStage": {"stages": stages}}
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
 
 
 def client() -> Client:
@@ -97,7 +97,7 @@ def test_one_outlier_does_not_change_the_expectation() -> None:
 
 def test_jobs_without_a_summary_of_stages_are_skipped() -> None:
     job = make_running_job(multi_stage=True)
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary={}))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}))
     assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.StageStatistics()
 
 

@@ -11,12 +11,13 @@ import pytest
 from django.db import OperationalError
 
 from clients.models import ApiKey
-from jobs import details, lifecycle
 from jobs.execution import stages
+from jobs.execution.outputs import Outputs
 from jobs.execution.watcher import Watcher
+from jobs.lifecycle import job_moves
+from jobs.live.progress import progress_of
 from jobs.models import Artifact, Build, Job, Run
-from jobs.progress import progress_of
-from jobs.runs.outputs import Outputs
+from jobs.results import details
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import contents, make_shifted_minisim, make_stand_in, run, run_with_action
@@ -202,7 +203,7 @@ def test_a_cancel_in_a_later_stage_bills_what_ran(tmp_path: Path) -> None:
     def cancel(job: Job) -> None:
         while not Run.objects.filter(job=job, stage=2).exists():
             pass
-        lifecycle.request_cancel(job)
+        job_moves.request_cancel(job)
 
     job = run_with_action(cancel, text=PROFILE, multi_stage=True)
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
@@ -220,7 +221,7 @@ def test_no_stage_starts_after_the_cap_or_a_cancel(
     def slow_storage(outputs: Outputs, **named: Any) -> list[Artifact]:
         stored = store(outputs, **named)
         if when == "cancelled":
-            lifecycle.request_cancel(outputs.job)
+            job_moves.request_cancel(outputs.job)
         else:
             monkeypatch.setattr(Watcher, "ran_seconds", 2.0)
         return stored
@@ -251,14 +252,14 @@ def test_a_stage_that_fails_ends_the_job(tmp_path: Path, body: str, code: str) -
 
 def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    start_run = lifecycle.start_run
+    start_run = job_moves.start_run
 
     def requeue_before_the_second(job: Job, *, build: Build, stage: int) -> Run | None:
         if stage == 2:
-            lifecycle.requeue(Job.objects.get(pk=job.pk), reason="taken")
+            job_moves.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return start_run(job, build=build, stage=stage)
 
-    monkeypatch.setattr(lifecycle, "start_run", requeue_before_the_second)
+    monkeypatch.setattr(job_moves, "start_run", requeue_before_the_second)
     job = run_staged()
     assert job.status == "queued"
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
@@ -267,14 +268,14 @@ def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_database_outage_between_stages_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    cancel_requested, outages = lifecycle.cancel_requested, ["away"]
+    cancel_requested, outages = job_moves.cancel_requested, ["away"]
 
     def fail_once(job: Job) -> bool:
         if outages and Run.objects.filter(job=job).exists():
             raise OperationalError(outages.pop())
         return cancel_requested(job)
 
-    monkeypatch.setattr(lifecycle, "cancel_requested", fail_once)
+    monkeypatch.setattr(job_moves, "cancel_requested", fail_once)
     assert (run_staged().status, outages) == ("completed", [])
 
 

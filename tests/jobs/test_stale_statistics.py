@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from jobs.queueing import announcements, sweep
+from jobs.queue import announcements, sweep
 from tests.factories import make_job
 
 # Committed and truncated, because rows that are rolled back would change the plans of later tests.

@@ -13,9 +13,10 @@ from django.utils import timezone
 from billing.models import Account, Plan
 from clients.accounts import default_client
 from clients.models import ApiKey, Membership
-from jobs import artifacts, lifecycle, retention, storage
+from jobs.artifacts import artifact_files, retention, storage
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job, StoredBytes
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -33,9 +34,11 @@ def account(db: None) -> Account:
 
 def end_with_files(job: Job, sizes: Sequence[int] = (7, 100)) -> None:
     """End a job with files of these sizes."""
-    stored = [artifacts.store(job, kind, io.BytesIO(b"x" * size)) for kind, size in zip(KINDS, sizes, strict=False)]
+    stored = [
+        artifact_files.store(job, kind, io.BytesIO(b"x" * size)) for kind, size in zip(KINDS, sizes, strict=False)
+    ]
     outcome = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
-    assert lifecycle.finish(job, outcome, artifacts=stored)
+    assert job_moves.finish(job, outcome, artifacts=stored)
 
 
 def run_job(account: Account, sizes: Sequence[int] = (7, 100)) -> Job:

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client as HttpClient
 from pytest_django import Settings
 
-from jobs import artifacts
+from jobs.artifacts import artifact_files
 from jobs.models import Artifact
 from tests.factories import make_running_job
 from tests.faults.proxy import proxy
@@ -23,7 +23,7 @@ THREADS = 8
 @pytest.fixture
 def artifact(bucket: S3Server, db: None) -> Artifact:
     """An artifact in the bucket."""
-    stored = artifacts.store(make_running_job(), Artifact.Kind.INPUT, io.BytesIO(b"mage=x\n"))
+    stored = artifact_files.store(make_running_job(), Artifact.Kind.INPUT, io.BytesIO(b"mage=x\n"))
     stored.save(force_insert=True)
     return stored
 
@@ -53,7 +53,7 @@ def timed(web: WebServer, path: bytes) -> tuple[Response, float]:
 @pytest.mark.timeout(240)
 @pytest.mark.django_db(transaction=True)
 def test_a_bucket_that_hangs_does_not_occupy_web(s3_server: S3Server, bucket: S3Server, tmp_path: Path) -> None:
-    stored = artifacts.store(make_running_job(), Artifact.Kind.INPUT, io.BytesIO(b"mage=x\n"))
+    stored = artifact_files.store(make_running_job(), Artifact.Kind.INPUT, io.BytesIO(b"mage=x\n"))
     stored.save(force_insert=True)
     path = f"/artifacts/{stored.token}".encode()
     with (

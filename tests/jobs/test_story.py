@@ -14,11 +14,13 @@ from django.test.utils import CaptureQueriesContext
 from billing.models import Entry
 from clients.audit import Actor
 from clients.models import AuditEvent
-from jobs import cancellation, labels, lifecycle, operator_actions, story
+from dashboard.templatetags.elapsed import elapsed
 from jobs.enums import Status
+from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.queueing import sweep
-from jobs.templatetags.elapsed import elapsed
+from jobs.operations import operator_actions, story
+from jobs.queue import sweep
+from jobs.results import labels
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import forget_statistics, plan_of
 from tests.webhooks.helpers import end_job, make_client_with_events
@@ -247,8 +249,8 @@ def test_the_number_of_queries_does_not_depend_on_the_records() -> None:
 def test_another_jobs_records_are_not_told() -> None:
     job = make_full_job()
     before = texts_of(job)
-    lifecycle.finish(
-        make_running_job(account=make_account()), lifecycle.Outcome(status=Status.COMPLETED, summary={})
+    job_moves.finish(
+        make_running_job(account=make_account()), job_moves.Outcome(status=Status.COMPLETED, summary={})
     )
     assert texts_of(job) == before
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.execution.multistage import Stage
 from jobs.execution.stage_progress import ProgressEstimate
+from jobs.planning.multistage import Stage
 
 SINGLE = [Stage(number=1, count=1)]
 

@@ -15,10 +15,12 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.models import ApiKey
-from jobs import artifact_audit, artifacts, lifecycle, storage
+from jobs.artifacts import artifact_files, storage
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
+from jobs.operations import artifact_audit
 from simservice.storages.local import LocalStorage
 from tests.conftest import Api
 from tests.factories import make_running_job
@@ -41,8 +43,8 @@ def artifact(key: tuple[ApiKey, str]) -> Artifact:
     """One of the two artifacts of an ended job."""
     job = make_running_job(client=key[0].client)
     kinds = [Artifact.Kind.INPUT, Artifact.Kind.STDOUT_LOG]
-    rows = artifacts.store_all(job, [(kind, io.BytesIO(b"text")) for kind in kinds])
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
+    rows = artifact_files.store_all(job, [(kind, io.BytesIO(b"text")) for kind in kinds])
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None}))
     for row in rows:
         row.save(force_insert=True)
     return rows[0]
@@ -117,7 +119,7 @@ def test_a_job_that_ends_during_the_check_is_skipped(artifact: Artifact, ends: C
 
 
 def test_missing_files_of_expired_jobs_do_not_count(artifact: Artifact) -> None:
-    artifacts.remove_all(artifacts.folder_of(artifact.job_id), [artifact.job_id], until=math.inf)
+    artifact_files.remove_all(artifact_files.folder_of(artifact.job_id), [artifact.job_id], until=math.inf)
     Job.objects.update(cleared_at=timezone.now())
     run()
 
@@ -130,7 +132,7 @@ def test_missing_files_of_each_folder_are_found(artifact: Artifact) -> None:
     old.pk, old.share_token, old.created_at = old_id, "another", timezone.now() - timedelta(days=10)
     old.save(force_insert=True)
     Artifact.objects.filter(pk=artifact.pk).update(
-        job=old_id, storage_name=f"{artifacts.folder_of(old_id)}/{old_id}-1-input.gz"
+        job=old_id, storage_name=f"{artifact_files.folder_of(old_id)}/{old_id}-1-input.gz"
     )
     assert f"(job {old_id})" in run_in_vain()
 
@@ -160,7 +162,7 @@ def test_files_that_a_restore_brings_back_are_removed(artifact: Artifact) -> Non
 
 @pytest.mark.django_db
 def test_an_unfinished_jobs_files_belong_to_it() -> None:
-    artifacts.store(make_running_job(), Artifact.Kind.INPUT, io.BytesIO(b"text"))
+    artifact_files.store(make_running_job(), Artifact.Kind.INPUT, io.BytesIO(b"text"))
     run()
 
 
@@ -175,9 +177,9 @@ def test_each_folder_needs_a_fixed_number_of_queries(
     artifact: Artifact, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     other = make_running_job()
-    for row in artifacts.store_all(other, [(kind, io.BytesIO(b"text")) for kind in Artifact.Kind]):
+    for row in artifact_files.store_all(other, [(kind, io.BytesIO(b"text")) for kind in Artifact.Kind]):
         row.save(force_insert=True)
-    folders = len({artifacts.folder_of(artifact.job_id), artifacts.folder_of(other.pk)})
+    folders = len({artifact_files.folder_of(artifact.job_id), artifact_files.folder_of(other.pk)})
     with django_assert_num_queries(2 * folders + 3):
         assert not any(artifact_audit.missing_files())
     with django_assert_num_queries(folders):

@@ -7,7 +7,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from billing.models import Hold
 from jobs import tasks
 from jobs.models import Build, Job
-from jobs.queueing import sweep
+from jobs.queue import sweep
 from tests.factories import BuildFactory, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db

@@ -15,10 +15,11 @@ from django.conf import settings
 from django.db import OperationalError, connection
 from pytest_django import Settings
 
-from jobs import lifecycle
+from jobs.execution import worker_processes
+from jobs.execution.worker_processes import WorkerProcess, boot_id, recover_dead_workers
+from jobs.lifecycle import job_moves
 from jobs.models import Job, JobEvent
-from jobs.queueing import sweep, worker_processes
-from jobs.queueing.worker_processes import WorkerProcess, boot_id, recover_dead_workers
+from jobs.queue import sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import wait_until
@@ -156,8 +157,8 @@ def test_a_recovery_after_the_lease_expired_changes_nothing() -> None:
     worker = register()
     stale = make_job_of(worker)
     stale.refresh_from_db()
-    assert lifecycle.requeue(Job.objects.get(pk=stale.pk), reason="the lease expired")
-    again = lifecycle.claim("another:1:x:1")
+    assert job_moves.requeue(Job.objects.get(pk=stale.pk), reason="the lease expired")
+    again = job_moves.claim("another:1:x:1")
     assert again is not None
     assert not sweep.recover(stale, reason="killed")
     assert (status_of(stale), Job.objects.get(pk=stale.pk).attempt) == ("starting", 2)

@@ -11,10 +11,10 @@ from subprocess import Popen, TimeoutExpired
 import pytest
 from redis import Redis
 
-from jobs import credentials
-from jobs.credentials import GameCredentials
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.models import Job
-from jobs.simulator.command import CREDENTIALS_NAME
+from simc.command import CREDENTIALS_NAME
 from tests.factories import make_job
 from tests.faults.redis_server import RedisServer
 from tests.jobs.lanes import message, messages
@@ -23,7 +23,7 @@ from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stan
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60), pytest.mark.django_db(transaction=True)]
 SHORT_RUN = f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}"
-FAILED_STEP = "from jobs.runs import directories\ndirectories.sweep_leftovers = lambda: 1 / 0"
+FAILED_STEP = "from jobs.execution import directories\ndirectories.sweep_leftovers = lambda: 1 / 0"
 
 
 def status_of(job: Job) -> str:
@@ -62,7 +62,7 @@ def test_a_cold_shutdown_returns_a_job_at_once(open_directory: Path, names: list
     assert messages() == {"sim.standard": 1}
 
 
-SWEEP_OFTEN = "from jobs.runs import directories\ndirectories.SWEEP_SECONDS = 0.2"
+SWEEP_OFTEN = "from jobs.execution import directories\ndirectories.SWEEP_SECONDS = 0.2"
 
 
 def test_a_live_worker_removes_a_killed_ones_credentials(open_directory: Path) -> None:

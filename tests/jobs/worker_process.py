@@ -12,12 +12,12 @@ import django
 
 def main() -> None:
     django.setup()
-    from jobs import lifecycle, simulation_worker
-    from jobs.queueing import worker_processes
+    from jobs.execution import simulation_worker, worker_processes
+    from jobs.lifecycle import job_moves
 
     simulation_worker.process.register()
     recovered = worker_processes.recover_dead_workers()
-    job = lifecycle.claim(simulation_worker.slot_name())
+    job = job_moves.claim(simulation_worker.slot_name())
     host, pid, _ = simulation_worker.process.name.split(":")
     assert host == socket.gethostname()
     sys.stdout.write(f"{host}:{pid} {recovered} {job.pk if job else 0}\n")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from jobs.profiles.grammar import Option, tokens
 from minisim.configuration import Configuration
 from minisim.progress import Progress
 from minisim.samples import Samples
 from minisim.sheet import sheet_of
 from minisim.simulation import Phase, StopFlag
+from simc.profiles.grammar import Option, tokens
 
 ITERATIONS = 4000
 ADA = f"mage=Ada level=80 iterations={ITERATIONS} seed=3 neck=a,id=1,ilevel=640 main_hand=b,id=2,ilevel=640 "

@@ -8,9 +8,10 @@ from typing import Any
 from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import Membership
-from jobs import artifacts, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
 from tests.factories import (
     actor_of,
@@ -29,9 +30,9 @@ from webhooks.models import Delivery
 
 def end_job(job: Job) -> Job:
     """End a job with a file."""
-    stored = artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x"))
+    stored = artifact_files.store(job, Artifact.Kind.INPUT, io.BytesIO(b"mage=x"))
     outcome = Outcome(status=Status.CANCELLED, error_code="user_cancelled")
-    assert lifecycle.finish(job, outcome, artifacts=[stored])
+    assert job_moves.finish(job, outcome, artifacts=[stored])
     return job
 
 

@@ -19,8 +19,9 @@ from django.utils import timezone
 
 from billing.models import Account, Balance, Entry, Grant, Hold
 from clients.models import ApiKey, AuditEvent, Client, FirstAccount, Invitation, Membership
-from jobs import artifacts, lifecycle, retention
+from jobs.artifacts import artifact_files, retention
 from jobs.enums import ACTIVE, CLAIMED
+from jobs.lifecycle import job_moves
 from jobs.models import Job
 from privacy import accounts, exports, tasks
 from privacy.errors import DeletionStarted
@@ -52,7 +53,7 @@ def make_due(owner: Membership) -> None:
     accounts.finish_now(owner.account, by=actor_of(owner))
     accounts.proceed()
     for job in Job.objects.filter(account=owner.account, status__in=CLAIMED):
-        lifecycle.finish(job, lifecycle.CANCELLED)
+        job_moves.finish(job, job_moves.CANCELLED)
 
 
 def complete() -> None:
@@ -201,7 +202,7 @@ def test_everything_but_the_ledger_is_removed(owner: Membership) -> None:
     exports.request_account_export(owner.account, by=actor_of(owner))
     tasks.build_exports()
     names = [export.file_name for export in Export.objects.all()]
-    folders = {artifacts.folder_of(job.pk): f"{job.pk}-" for job in Job.objects.filter(account=owner.account)}
+    folders = {artifact_files.folder_of(job.pk): f"{job.pk}-" for job in Job.objects.filter(account=owner.account)}
     others = rows_of(other.account)
     delete_account(owner)
     assert rows_of(owner.account).keys() <= KEPT

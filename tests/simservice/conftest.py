@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from jobs import artifacts, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact
 from tests.emptying import empty_database
 from tests.factories import make_key, make_running_job
@@ -47,7 +48,7 @@ def large_file(bearer: bytes, django_db_blocker: DjangoDbBlocker) -> bytes:
     """The address of an artifact larger than any socket buffer."""
     with django_db_blocker.unblock():
         job = make_running_job()
-        stored = artifacts.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(secrets.token_bytes(24 << 20)))
-        assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={}))
+        stored = artifact_files.store(job, Artifact.Kind.JSON_REPORT, io.BytesIO(secrets.token_bytes(24 << 20)))
+        assert job_moves.finish(job, Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={}))
         stored.save(force_insert=True)
         return f"/artifacts/{stored.token}".encode()

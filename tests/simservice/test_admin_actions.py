@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 
 from billing import ledger
 from billing.models import Account, GrantReason
-from jobs import lifecycle
+from jobs.lifecycle import job_moves
 from jobs.models import Build, Job
-from simservice import admin_actions
-from simservice.admin_actions import CHANGED
+from simservice.admin import actions
+from simservice.admin.actions import CHANGED
 from tests.admin_actions import act, choose, confirm
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_running_job
 from tests.webhooks.helpers import make_event_in
@@ -35,7 +35,7 @@ def messages_of(response: Any) -> list[str]:
 
 def make_ended_job() -> Job:
     job = make_job()
-    lifecycle.finish(job, lifecycle.CANCELLED)
+    job_moves.finish(job, job_moves.CANCELLED)
     return Job.objects.get(pk=job.pk)
 
 
@@ -152,7 +152,7 @@ def test_skipped_objects_stay_as_they_are(operator: Browser) -> None:
 def test_a_changed_effect_is_shown_again(operator: Browser) -> None:
     job = make_job()
     page = choose(operator, JOBS, "cancel", [job.pk])
-    assert lifecycle.claim("worker-1") is not None
+    assert job_moves.claim("worker-1") is not None
     second = confirm(operator, JOBS, page)
     assert messages_of(second) == [CHANGED]
     assert "A worker has it" in second.content.decode()
@@ -164,11 +164,11 @@ def test_an_object_that_left_the_list_is_not_changed(operator: Browser) -> None:
     job, gone = make_job(), make_job()
     pages = f"{JOBS}?status__exact=pending"
     page = choose(operator, pages, "cancel", ids_of(job, gone))
-    lifecycle.finish(gone, lifecycle.CANCELLED)
+    job_moves.finish(gone, job_moves.CANCELLED)
     second = confirm(operator, pages, page)
     assert messages_of(second) == [CHANGED]
     assert str(gone.pk) not in second.content.decode().partition("<caption>")[2].partition("</table>")[0]
-    lifecycle.finish(job, lifecycle.CANCELLED)
+    job_moves.finish(job, job_moves.CANCELLED)
     assert "The selected objects no longer exist" in confirm(operator, pages, second).content.decode()
 
 
@@ -189,7 +189,7 @@ def test_a_forged_confirmation_shows_the_preview(operator: Browser) -> None:
 
 
 def test_too_many_objects_are_refused(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin_actions, "MAX_SELECTED", 1)
+    monkeypatch.setattr(actions, "MAX_SELECTED", 1)
     jobs = [make_job(), make_job()]
     page = operator.post(JOBS, {"action": "cancel", "_selected_action": [jobs[0].pk], "select_across": 1})
     assert messages_of(page) == ["Select at most 1 jobs at a time."]

@@ -21,8 +21,8 @@ from jobs.admin import JobAdmin
 from jobs.models import Job
 from privacy import accounts, exports
 from privacy.models import AccountDeletion, Export
-from simservice import admin as shared_admin
-from simservice.admin import LargeTableMixin
+from simservice.admin import base as shared_admin
+from simservice.admin.base import LargeTableMixin
 from simservice.ids import first_id_of
 from tests.factories import actor_of, make_account, make_job
 from tests.jobs.plans import plan_of

@@ -26,15 +26,16 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from jobs import artifacts
+from jobs.artifacts import artifact_files
 from jobs.models import Artifact
-from simservice import causes, doctor
-from simservice.causes import NameCauses, cause_of
-from simservice.doctor import Finding, Level
-from simservice.redis import worker_heartbeats
+from simservice import worker_heartbeats
+from simservice.operations import doctor
+from simservice.operations.doctor import Finding, Level
 from simservice.redis.client import redis
 from simservice.storages.local import LocalStorage
 from simservice.storages.s3 import PART_BYTES, BucketStorage
+from simservice.telemetry import causes
+from simservice.telemetry.causes import NameCauses, cause_of
 from tests.factories import make_key, make_running_job
 from tests.small_disk import small_disk
 from tests.tls_server import Negotiation, after_ssl_request, after_starttls, directly, tls_server
@@ -109,10 +110,10 @@ def test_a_full_disk_is_named_when_a_file_is_stored(
     settings.STORAGES = settings.STORAGES | {
         "default": {"BACKEND": backend, "OPTIONS": {"location": str(full_disk)}}
     }
-    monkeypatch.setattr(artifacts, "SAVE_WAITS_SECONDS", (0.0,))
+    monkeypatch.setattr(artifact_files, "SAVE_WAITS_SECONDS", (0.0,))
     job = make_running_job()
-    with pytest.raises(artifacts.NotStored) as raised:
-        artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(os.urandom(1 << 20)))
+    with pytest.raises(artifact_files.NotStored) as raised:
+        artifact_files.store(job, Artifact.Kind.INPUT, io.BytesIO(os.urandom(1 << 20)))
     assert lines[0] == "A disk of this machine is full. Free space on the disks of DATA_DIR and TMPDIR."
     assert "not stored; trying again" in lines[1]
     logger.error("given up", exc_info=raised.value)
@@ -412,7 +413,7 @@ def test_a_worker_names_a_wrong_clock(
     offset: float, where: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time
-    monkeypatch.setattr("simservice.redis.worker_heartbeats.time.time", lambda: now() + offset)
+    monkeypatch.setattr("simservice.worker_heartbeats.time.time", lambda: now() + offset)
     worker_heartbeats.report("sim@here")
     worker_heartbeats.simulation_workers()
     assert lines == [f"This machine's clock is {where} that of Redis. {causes.SYNCHRONIZE}"]

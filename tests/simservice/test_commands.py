@@ -12,7 +12,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from simservice import commands
+from simservice.operations import commands
 
 COMMANDS = sorted(
     (path.parts[-4], path.stem) for path in Path(settings.BASE_DIR).glob("*/management/commands/[a-z]*.py")

@@ -14,8 +14,9 @@ from pytest_django import Settings
 from redis import Redis
 
 from localstack.redis_server import free_port
-from simservice import clocks, doctor
-from simservice.doctor import Check, Finding, Level
+from simservice import clocks
+from simservice.operations import doctor
+from simservice.operations.doctor import Check, Finding, Level
 from simservice.redis.client import redis
 from tests.s3_server import S3Server
 from tests.tls_server import after_ssl_request, tls_server

@@ -7,10 +7,10 @@ import pytest
 from django.test import Client as HttpClient
 from django.test import RequestFactory
 
-from dashboard.card import view
-from jobs import artifacts
+from dashboard.public.card import view
+from jobs.artifacts import artifact_files
 from jobs.models import Artifact
-from simservice.redis import worker_heartbeats
+from simservice import worker_heartbeats
 from simservice.web.error_pages import wants_json
 from tests.factories import make_job, make_key
 
@@ -111,7 +111,7 @@ def test_a_busy_picture_has_the_envelope_for_programs(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("headers", [{}, {"accept": "application/json"}])
 def test_a_range_after_the_end_has_the_envelope(headers: dict[str, str]) -> None:
-    stored = artifacts.store(make_job(), Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}"))
+    stored = artifact_files.store(make_job(), Artifact.Kind.JSON_REPORT, io.BytesIO(b"{}"))
     stored.save(force_insert=True)
     response = HttpClient().get(f"/artifacts/{stored.token}", headers={"range": "bytes=2-", **headers})
     body = envelope_of(response)
@@ -121,7 +121,7 @@ def test_a_range_after_the_end_has_the_envelope(headers: dict[str, str]) -> None
 
 
 def test_a_failure_of_a_page_has_the_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.card.view.card_of", lambda *_: 1 / 0)
+    monkeypatch.setattr("dashboard.public.card.view.card_of", lambda *_: 1 / 0)
     http = HttpClient(raise_request_exception=False)
     path = f"/share/{make_job().share_token}/card.png"
     response = http.get(path, headers={"accept": "application/json"})

@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection
 from django.test import Client as HttpClient
 
-from simservice import clocks
-from simservice.redis import client, worker_heartbeats
+from simservice import clocks, worker_heartbeats
+from simservice.redis import client
 
 
 def ready() -> tuple[int, dict[str, object]]:

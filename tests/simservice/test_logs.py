@@ -25,9 +25,9 @@ from dashboard.access import AccountAccess, account_page
 from jobs.execution import attempt
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Build, Job
-from jobs.queueing import sweep
+from jobs.queue import sweep
 from simservice.api.middleware import RequestIdMiddleware
-from simservice.logs import AddIds, HidePaths, JsonLines, add_log_ids, log_ids
+from simservice.telemetry.logs import AddIds, HidePaths, JsonLines, add_log_ids, log_ids
 from tests.factories import make_job, make_member
 from tests.jobs.simulation_workers import CELERY, WEBHOOKS
 from tests.jobs.simulators import claim, wait_until

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client as HttpClient
 from django.test import RequestFactory
 
-from simservice.metrics import REGISTRY, WANTED, MetricsMiddleware
+from simservice.telemetry.metrics import REGISTRY, WANTED, MetricsMiddleware
 from tests.conftest import Api
 from tests.web_server import request, web_server
 

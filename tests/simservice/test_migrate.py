@@ -11,8 +11,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from psycopg import Connection
 from pytest_django import Settings
 
-from simservice import migration_phases
 from simservice.management.commands import migrate
+from simservice.postgresql import migration_phases
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("`migrate` refuses poolers")]
 SOURCE = """

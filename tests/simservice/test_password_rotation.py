@@ -19,8 +19,8 @@ from redis.retry import Retry
 
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
-from simservice.causes import cause_of
 from simservice.storages.s3 import BucketStorage
+from simservice.telemetry.causes import cause_of
 from tests.docs.guide_runs import BASH, ROOT, blocks_of
 from tests.s3_server import RCLONE, S3Server
 

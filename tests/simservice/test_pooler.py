@@ -6,10 +6,10 @@ import pytest
 from django.db import connection
 
 from billing.models import Plan
-from simservice import pooler
-from simservice.database import is_pooled
-from simservice.doctor import Level
-from simservice.statements import run
+from simservice.operations import pooler
+from simservice.operations.doctor import Level
+from simservice.postgresql.connections import is_pooled
+from simservice.postgresql.statements import run
 from tests.factories import PlanFactory
 from tests.pgbouncer import POOLED
 from tests.statements import traffic

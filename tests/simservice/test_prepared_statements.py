@@ -14,8 +14,8 @@ from django.db import (
     transaction,
 )
 
-from simservice import statements
-from simservice.statements import run
+from simservice.postgresql import statements
+from simservice.postgresql.statements import run
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("poolers keep no prepared statements")]
 READ = "SELECT label FROM changed"

@@ -11,7 +11,7 @@ from django.db import connection, connections
 
 from simservice.celery import app, check_connections
 
-LAUNCHER = "import jobs.simulator.launcher"
+LAUNCHER = "import sandbox.launcher"
 # The launcher is forked for each run, so it must stay small.
 NOT_IN_LAUNCHER = {
     "asyncio",

@@ -11,7 +11,7 @@ from psycopg.waiting import Ready, Wait
 from billing.models import Account
 from simservice.clocks import database_time
 from simservice.postgresql import base
-from simservice.statements import run
+from simservice.postgresql.statements import run
 from tests.concurrency import while_locked
 from tests.factories import make_account
 from tests.statements import traffic

@@ -22,7 +22,7 @@ FAIL = """
 import logging
 import django
 django.setup()
-from simservice.logs import log_ids
+from simservice.telemetry.logs import log_ids
 logger = logging.getLogger("jobs.test")
 def parse(profile):
     try:

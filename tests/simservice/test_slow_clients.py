@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from gunicorn.config import Config
 
-from simservice.api.body_limit import MAX_BODY_BYTES
+from simservice.body_limit import MAX_BODY_BYTES
 from simservice.web.connections import LINGER_SECONDS, Connection
 from tests.simservice.strict_worker import CONNECTIONS, HEAD_SECONDS, REQUEST_SECONDS, SEND_SECONDS, SPOOLED_BYTES
 from tests.web_server import Response, WebServer, connected, read_response, request, web_server

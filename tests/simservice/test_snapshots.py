@@ -3,7 +3,7 @@
 import pytest
 from django.db import InternalError
 
-from simservice.database import snapshot
+from simservice.postgresql.connections import snapshot
 from tests.factories import make_account
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from simservice.database import WEB_STATEMENT_SECONDS
+from simservice.postgresql.connections import WEB_STATEMENT_SECONDS
 from tests.web_server import REQUEST_ID, Response, WebServer, request
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.xdist_group("web")]

@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from jobs.models import Job
-from simservice import causes, open_telemetry, tracing
-from simservice.metrics import WANTED
-from simservice.tracing import TracingMiddleware
+from simservice.telemetry import causes, open_telemetry, tracing
+from simservice.telemetry.metrics import WANTED
+from simservice.telemetry.tracing import TracingMiddleware
 from tests.conftest import Api
 from tests.http_receiver import http_receiver
 from tests.jobs.api.bodies import BODY

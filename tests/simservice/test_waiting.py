@@ -15,11 +15,11 @@ import pytest
 from django.db import connection as database
 
 from clients.models import ApiKey
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.live.progress import Progress, Publisher
 from jobs.models import Job
-from jobs.progress import Progress, Publisher
 from simservice.web.waiting import Places
 from tests.factories import make_job, make_key, make_running_job
 from tests.simservice.strict_worker import CONNECTIONS
@@ -102,7 +102,7 @@ def test_the_end_of_a_job_is_answered_when_it_happens(web: WebServer, key: tuple
     job = make_job(key[0].client)
     with Waiting(web, job, key[1]) as waiting:
         assert not waiting.is_answered(within=QUIET_SECONDS)
-        assert lifecycle.finish(job, FAILED)
+        assert job_moves.finish(job, FAILED)
         assert waiting.is_answered()
         assert waiting.answer().json()["status"] == "failed"
 
@@ -127,7 +127,7 @@ def test_an_unchanged_job_is_answered_at_the_end_of_the_wait(web: WebServer, key
 
 def test_an_ended_job_is_answered_at_once(web: WebServer, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
-    assert lifecycle.finish(job, FAILED)
+    assert job_moves.finish(job, FAILED)
     with Waiting(web, job, key[1]) as waiting:
         assert waiting.is_answered()
 
@@ -194,7 +194,7 @@ def test_many_wait_without_threads_or_database_connections(web: WebServer, key: 
         assert worker_of(web).num_threads() <= 14
         assert not answered(all_waiting)
         for job in jobs:
-            assert lifecycle.finish(job, FAILED)
+            assert job_moves.finish(job, FAILED)
         assert {waiting.answer().json()["status"] for waiting in all_waiting} == {"failed"}
 
 
@@ -253,7 +253,7 @@ def test_changes_are_seen_after_a_lost_database_connection(web: WebServer, key: 
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
-        assert lifecycle.finish(job, FAILED)
+        assert job_moves.finish(job, FAILED)
         assert waiting.is_answered()
         assert waiting.answer().json()["status"] == "failed"
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from simservice.api.body_limit import MAX_BODY_BYTES
+from simservice.body_limit import MAX_BODY_BYTES
 from simservice.web.gunicorn_worker import error_for
 from tests.factories import make_account, make_key
 from tests.simservice.malformed_requests import CHUNKED, JOBS, JSON, MEDIA_TYPES, NOT_HTTP, TOO_LARGE

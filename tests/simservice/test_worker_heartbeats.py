@@ -5,9 +5,9 @@ import time
 import pytest
 from redis.exceptions import RedisError
 
-from simservice.redis import worker_heartbeats
+from simservice import worker_heartbeats
 from simservice.redis.client import redis
-from simservice.redis.worker_heartbeats import LiveWorker
+from simservice.worker_heartbeats import LiveWorker
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
 

@@ -9,9 +9,10 @@ from pytest_django import Settings
 
 from clients.audit import SYSTEM
 from clients.models import Client
+from simservice.network import name_resolution
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Authority, Receiver, make_authority, receiving
-from webhooks import dispatcher, endpoints, http_client, name_resolution
+from webhooks import dispatcher, endpoints, http_client
 from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
 

@@ -8,9 +8,9 @@ from django.db.models.functions import Now
 
 from billing.models import Account
 from clients.models import Client
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from tests.factories import make_account, make_client, make_running_job
 from webhooks import endpoints, events
@@ -27,7 +27,7 @@ COMPLETED = Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"metric
 def end_job(client: Client, outcome: Outcome = COMPLETED, **fields: Any) -> Job:
     """Start and end a job that asked for a webhook."""
     job = make_running_job(**({"client": client, "wants_webhook": True} | fields))
-    assert lifecycle.finish(job, outcome)
+    assert job_moves.finish(job, outcome)
     return job
 
 

@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from simservice.network import addresses
+from simservice.network.addresses import AddressRefused
+from simservice.network.special_ranges import IPV4, IPV6
 from tests.webhooks.connections import connections
 from tests.webhooks.corpus import ACCEPTED, ADDRESSES, PUBLIC, REFUSED
 from tests.webhooks.receivers import Receiver
-from webhooks import addresses, endpoints, http_client
-from webhooks.addresses import AddressRefused
+from webhooks import endpoints, http_client
 from webhooks.apps import warn_of_allowed_addresses
 from webhooks.connection_pool import ConnectionPool
-from webhooks.special_ranges import IPV4, IPV6
 
 URL = f"https://{PUBLIC}/"
 ELSEWHERE = "93.184.215.14"

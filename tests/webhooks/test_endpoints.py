@@ -12,11 +12,11 @@ from pytest_django import Settings
 from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import DEFAULT_CLIENT, Client
+from simservice.network.addresses import AddressRefused
 from tests.concurrency import at_once
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Receiver
 from webhooks import endpoints, maintenance
-from webhooks.addresses import AddressRefused
 from webhooks.endpoints import EndpointError
 from webhooks.models import Endpoint
 

@@ -9,9 +9,9 @@ from django.db import transaction
 from pytest_django import Settings
 
 from clients.models import Client
-from jobs import lifecycle, webhook_events
 from jobs.enums import Status
-from jobs.lifecycle import CANCELLED, Outcome
+from jobs.lifecycle import job_moves, webhook_events
+from jobs.lifecycle.job_moves import CANCELLED, Outcome
 from tests.concurrency import at_once
 from tests.factories import make_account, make_client, make_job, make_running_job, start_attempt
 from tests.webhooks.helpers import COMPLETED, end_job
@@ -62,16 +62,16 @@ def test_a_job_without_a_webhook_records_no_event(client: Client) -> None:
 
 
 def test_a_job_cancelled_while_waiting_records_an_event(client: Client) -> None:
-    assert lifecycle.finish(make_job(client, wants_webhook=True), CANCELLED)
+    assert job_moves.finish(make_job(client, wants_webhook=True), CANCELLED)
     assert body()["payload"]["status"] == "cancelled"
 
 
 def test_a_lost_attempt_records_no_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
-    assert lifecycle.requeue(job, reason="lost")
+    assert job_moves.requeue(job, reason="lost")
     assert not Event.objects.exists()
     assert start_attempt(job, worker="w")
-    assert lifecycle.finish(job, CANCELLED)
+    assert job_moves.finish(job, CANCELLED)
     assert Event.objects.count() == 1
 
 
@@ -79,7 +79,7 @@ def test_a_lost_attempt_records_no_event(client: Client) -> None:
 def test_concurrent_ends_record_one_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
     recorded: list[bool] = []
-    at_once(6, lambda: recorded.append(bool(lifecycle.finish(job, COMPLETED))))
+    at_once(6, lambda: recorded.append(bool(job_moves.finish(job, COMPLETED))))
     assert sorted(recorded) == [False] * 5 + [True]
     assert Event.objects.count() == 1
 
@@ -88,7 +88,7 @@ def test_concurrent_ends_record_one_event(client: Client) -> None:
 def test_an_end_that_is_rolled_back_records_no_event(client: Client) -> None:
     job = make_running_job(client=client, wants_webhook=True)
     with transaction.atomic():
-        lifecycle.finish(job, COMPLETED)
+        job_moves.finish(job, COMPLETED)
         transaction.set_rollback(True)
     assert not Event.objects.exists()
 

@@ -11,9 +11,10 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from pytest_django import Settings
 
+from simservice.network import name_resolution
 from tests.webhooks.conftest import Post
 from tests.webhooks.receivers import Authority, Receiver, be_silent, hang_up, receiving, reset, respond, send
-from webhooks import http_client, name_resolution
+from webhooks import http_client
 
 Respond = Callable[[BaseHTTPRequestHandler], None]
 

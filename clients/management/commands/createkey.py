@@ -10,7 +10,7 @@ from django.utils import timezone
 from clients.audit import COMMAND_LINE
 from clients.keys import create_key
 from clients.models import DEFAULT_CLIENT, Client
-from simservice.commands import BaseCommand
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):

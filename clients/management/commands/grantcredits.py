@@ -11,7 +11,7 @@ from billing.errors import InvalidCreditChange
 from billing.models import Account, GrantReason
 from clients import accounts
 from clients.audit import COMMAND_LINE
-from simservice.commands import BaseCommand
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):

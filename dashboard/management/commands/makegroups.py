@@ -6,7 +6,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.db.models import Q
 
-from simservice.commands import BaseCommand
+from simservice.operations.commands import BaseCommand
 
 APPS = ("billing", "clients", "jobs", "privacy", "webhooks")
 # In addition to viewing everything. Jobs, builds and entries are read-only; for them these allow the actions.

@@ -6,11 +6,11 @@ from typing import Any
 from django.core.management.base import CommandError
 from redis.exceptions import RedisError
 
-from dashboard.adapters import encrypted_factors
-from jobs.credentials import encrypted_credentials
+from dashboard.login.adapters import encrypted_factors
+from jobs.artifacts.credentials import encrypted_credentials
 from simservice import encryption
-from simservice.commands import BaseCommand
 from simservice.encryption import EncryptedValue, Purpose
+from simservice.operations.commands import BaseCommand
 from webhooks.endpoints import encrypted_secrets
 
 STORED: dict[Purpose, Callable[[], Iterable[EncryptedValue]]] = {

@@ -6,8 +6,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from jobs.builds import html_reports, registration, registry
-from simservice.commands import BaseCommand
+from jobs import registry
+from jobs.execution import build_probe
+from jobs.operations import build_registration, html_reports
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):
@@ -30,8 +32,8 @@ class Command(BaseCommand):
             self.list_unused(unused)
             return
         try:
-            withdrawn = registration.withdraw_unusable()
-        except registration.UnusableBuild as error:
+            withdrawn = build_registration.withdraw_unusable()
+        except build_probe.UnusableBuild as error:
             raise CommandError(str(error)) from error
         for build, reason in withdrawn.items():
             self.stdout.write(f"Withdrawn: {build}. {reason}")

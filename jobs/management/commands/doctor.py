@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from jobs.doctor import CHECKS
-from simservice.commands import BaseCommand
-from simservice.doctor import Level, run
+from jobs.operations.doctor import CHECKS
+from simservice.operations.commands import BaseCommand
+from simservice.operations.doctor import Level, run
 
 
 class Command(BaseCommand):

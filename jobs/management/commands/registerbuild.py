@@ -9,9 +9,11 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connection
 
-from jobs.builds import html_reports, registration, registry
+from jobs import registry
+from jobs.execution import build_probe
 from jobs.models import Build
-from simservice.commands import BaseCommand
+from jobs.operations import build_registration, html_reports
+from simservice.operations.commands import BaseCommand
 
 # The exit status for an executable that cannot be used, as opposed to a database that does not respond
 UNUSABLE = 3
@@ -55,19 +57,19 @@ class Command(BaseCommand):
         if missing := [path for path in readable if not path.exists()]:
             raise CommandError(f"{missing[0]} does not exist.")
         self.warn_of_branch(options["branch"])
-        origin = registration.Origin(
+        origin = build_registration.Origin(
             git_branch=options["branch"],
             commit=options["commit"],
             repo=options["repo"],
             created_at=options["created_at"],
         )
         try:
-            build = registration.register(
+            build = build_registration.register(
                 executable, origin, readable=readable, profiles=profiles, on_progress=self.show_progress
             )
-        except registration.UnusableBuild as error:
+        except build_probe.UnusableBuild as error:
             raise CommandError(str(error), returncode=UNUSABLE) from error
-        except registration.NotChecked as error:
+        except build_probe.NotChecked as error:
             raise CommandError(f"The build was not checked: {error}") from error
         if options["restore"]:
             registry.restore(Build.objects.filter(pk=build.pk))
@@ -99,7 +101,7 @@ class Command(BaseCommand):
         """Record whether the build can write HTML reports, and print why not."""
         try:
             failure = html_reports.record(build)
-        except registration.NotChecked as error:
+        except build_probe.NotChecked as error:
             self.report(f"No HTML report was tried: {error}")
             return
         if failure is None:

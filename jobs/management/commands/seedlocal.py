@@ -21,11 +21,11 @@ from clients.accounts import default_client, open_account
 from clients.audit import COMMAND_LINE
 from clients.keys import create_key, find_key
 from clients.models import Membership
-from jobs.builds import registration
-from jobs.runs import runner
-from jobs.simulator import layers
-from jobs.simulator.layers import SandboxUnavailable
-from simservice.commands import BaseCommand
+from jobs.execution import build_probe, runner
+from jobs.operations import build_registration
+from sandbox import layers
+from sandbox.layers import SandboxUnavailable
+from simservice.operations.commands import BaseCommand
 
 DEMO = "demo"
 # Mail to this address stays on the machine.
@@ -38,7 +38,7 @@ ROOT = Path(settings.BASE_DIR)
 MINISIM = ROOT / "minisim" / "minisim"
 MINISIM_PROFILES = ROOT / "minisim" / "profiles"
 # Old enough that every channel chooses this build until another one is registered
-MINISIM_ORIGIN = registration.Origin(
+MINISIM_ORIGIN = build_registration.Origin(
     git_branch=settings.GIT_BRANCHES[0], commit="minisim", created_at=datetime(2026, 1, 1, tzinfo=UTC)
 )
 # Its own code, the tokenizer that it shares with the service, and the interpreter with its packages
@@ -74,8 +74,8 @@ class Command(BaseCommand):
             password = ensure_user(account, saved.get("password"))
             key = _ensure_key(account, saved.get("apiKey"))
         try:
-            registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=MINISIM_PROFILES)
-        except (registration.UnusableBuild, registration.NotChecked) as error:
+            build_registration.register(MINISIM, MINISIM_ORIGIN, readable=MINISIM_READS, profiles=MINISIM_PROFILES)
+        except (build_probe.UnusableBuild, build_probe.NotChecked) as error:
             raise CommandError(str(error)) from error
         output = {"account": DEMO, "apiKey": key, "user": DEMO, "password": password}
         output["sandboxLacks"] = ", ".join(lacking)

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from jobs import artifact_audit
-from simservice.commands import BaseCommand
+from jobs.operations import artifact_audit
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from billing import ledger
-from jobs import hold_audit
-from simservice.commands import BaseCommand
+from jobs.operations import hold_audit
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):

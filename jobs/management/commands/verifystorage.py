@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from jobs import storage
-from simservice.commands import BaseCommand
+from jobs.artifacts import storage
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):

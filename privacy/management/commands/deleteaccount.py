@@ -8,7 +8,7 @@ from billing.models import Account
 from clients.audit import COMMAND_LINE
 from privacy import accounts
 from privacy.errors import DeletionStarted
-from simservice.commands import BaseCommand
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):

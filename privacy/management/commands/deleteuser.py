@@ -9,7 +9,7 @@ from django.db.models import Q
 from clients.audit import COMMAND_LINE, name_of
 from privacy import users
 from privacy.errors import ExportPending, OnlyOwner
-from simservice.commands import BaseCommand
+from simservice.operations.commands import BaseCommand
 
 
 class Command(BaseCommand):

@@ -10,7 +10,7 @@ from billing.models import Account
 from clients import audit
 from clients.audit import COMMAND_LINE, Action
 from privacy import exports
-from simservice.commands import BaseCommand
+from simservice.operations.commands import BaseCommand
 
 
 def _open_privately(path: str, flags: int) -> int:

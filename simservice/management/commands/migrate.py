@@ -10,9 +10,9 @@ from django.db.migrations import Migration
 from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import LockNotAvailable
 
-from simservice.database import is_pooled
-from simservice.migration_limits import LOCK_SECONDS, STATEMENT_SECONDS, limits
-from simservice.migration_phases import OutOfOrder, expanding, is_marked
+from simservice.postgresql.connections import is_pooled
+from simservice.postgresql.migration_limits import LOCK_SECONDS, STATEMENT_SECONDS, limits
+from simservice.postgresql.migration_phases import OutOfOrder, expanding, is_marked
 
 TRIES = 30
 PAUSE_SECONDS = 2

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from drf_spectacular.drainage import GENERATOR_STATS
 
 from simservice.api.openapi import document_text
-from simservice.commands import BaseCommand
+from simservice.operations.commands import BaseCommand
 
 DOCUMENT = settings.BASE_DIR / "docs" / "openapi.json"
 

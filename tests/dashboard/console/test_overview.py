@@ -12,12 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from redis.exceptions import RedisError
 
 from dashboard.console import overview
-from jobs.builds import registry
+from jobs import registry
 from jobs.enums import Priority, Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job
-from jobs.queueing import forecast
-from simservice.redis import worker_heartbeats
+from jobs.queue import forecast
+from simservice import worker_heartbeats
 from simservice.redis.client import redis
 from tests.dashboard.console.conftest import Staff
 from tests.factories import BuildFactory, make_account, make_client, make_job, make_running_job

@@ -8,7 +8,7 @@ from dashboard.results import names
 from dashboard.results.actor import MAX_BUFFS, MAX_ITEMS, ActorView
 from dashboard.results.breakdown import MAX_PARTS, MAX_ROWS, OPEN_ROWS, Breakdown
 from dashboard.results.damage_chart import MAX_POINTS, DamageChart, short
-from jobs.details import Ability, Actor, Buff, Details, Dps, Fight, Stats, Timeline
+from jobs.results.details import Ability, Actor, Buff, Details, Dps, Fight, Stats, Timeline
 from tests.dashboard.summaries import figures, result_of, summary
 
 PET = Ability(name="Wolf", pet=True, share=0.4, dps=40.0, children=(Ability(name="Bite", share=0.4),))

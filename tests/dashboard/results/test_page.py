@@ -8,10 +8,10 @@ import pytest
 from dashboard import results
 from dashboard.results.headline import clock, duration
 from dashboard.results.timeline import timeline_of
-from jobs import labels
-from jobs.details import Details, Fight
 from jobs.enums import ErrorCode, MultistageReason
 from jobs.models import Job, Run
+from jobs.results import labels
+from jobs.results.details import Details, Fight
 from tests.dashboard.summaries import figures, result_of, summary
 
 STAGED = {

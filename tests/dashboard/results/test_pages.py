@@ -9,9 +9,9 @@ from django.test import Client as HttpClient
 
 from clients.accounts import default_client
 from clients.models import Membership
-from jobs import details, rankings
 from jobs.models import Job, JobDetails, JobRanking
-from jobs.simulator.reports import Profileset, Statistics
+from jobs.results import details, rankings
+from simc.reports import Profileset, Statistics
 from tests.dashboard.browsing import browser_of
 from tests.dashboard.job_pages import job_path, share_html
 from tests.dashboard.summaries import EVIL, NAMES, figures, make_completed_job, summary

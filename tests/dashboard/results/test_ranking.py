@@ -7,7 +7,7 @@ import pytest
 
 from dashboard.results.groups import MAX_GROUPS
 from dashboard.results.ranking import ROWS, Ranking
-from jobs.rankings import Entry
+from jobs.results.rankings import Entry
 from tests.dashboard.summaries import figures, ranking_of, result_of, summary
 
 GROUPED = ("Gem: Ruby", "Trinket: Jug", "Gem: Onyx", "Trinket: Eye", "Cloak")

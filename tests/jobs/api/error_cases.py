@@ -17,12 +17,13 @@ from redis.retry import Retry
 from billing import ledger
 from billing.models import Account
 from clients.models import ApiKey
-from jobs import artifacts, credentials, lifecycle
-from jobs.builds import registry
+from jobs import registry
+from jobs.artifacts import artifact_files, credentials
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
-from jobs.queueing import forecast
+from jobs.queue import forecast
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_key, make_member, make_running_job, unknown_key
 from tests.jobs.api.bodies import BODY, body_with
@@ -120,14 +121,14 @@ def reused(context: CaseContext) -> Any:
 @case("job_not_cancellable")
 def job_ended(context: CaseContext) -> Any:
     job = make_job(context.key.client)
-    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
+    assert job_moves.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
     return context.api.post(f"jobs/{job.pk}/cancel")
 
 
 @case("artifact_expired")
 def expired_artifact(context: CaseContext) -> Any:
     job = make_running_job(client=context.key.client)
-    stored = artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"x"))
+    stored = artifact_files.store(job, Artifact.Kind.INPUT, io.BytesIO(b"x"))
     stored.save(force_insert=True)
     Job.objects.update(created_at=timezone.now() - timedelta(days=31))
     return context.api.get(f"artifacts/{stored.pk}/url")
@@ -154,7 +155,7 @@ def pinned_to_nothing(context: CaseContext) -> Any:
 @case("result_unavailable")
 def never_ran(context: CaseContext) -> Any:
     job = make_job(context.key.client)
-    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
+    assert job_moves.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
     return context.api.get(f"jobs/{job.pk}/result")
 
 

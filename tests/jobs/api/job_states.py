@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import CANCELLED, Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import CANCELLED, Outcome
 from jobs.models import Job
 from tests.dashboard.summaries import make_completed_job, make_failed_job
 from tests.factories import make_job, make_running_job, start_attempt
@@ -20,20 +20,20 @@ def starting(**fields: Any) -> Job:
 
 def queued(**fields: Any) -> Job:
     job = make_job(**fields)
-    assert lifecycle.mark_queued(job)
+    assert job_moves.mark_queued(job)
     return job
 
 
 def timed_out(**fields: Any) -> Job:
     job = make_running_job(**fields)
     outcome = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", reason="It took too long.")
-    assert lifecycle.finish(job, outcome)
+    assert job_moves.finish(job, outcome)
     return job
 
 
 def cancelled(**fields: Any) -> Job:
     job = make_job(**fields)
-    assert lifecycle.finish(job, CANCELLED)
+    assert job_moves.finish(job, CANCELLED)
     return job
 
 

@@ -9,9 +9,9 @@ from django.test import Client as HttpClient
 from clients import audit
 from clients.accounts import default_client
 from clients.models import ApiKey
-from jobs import cancellation, lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import cancellation, job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job, JobEvent
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -53,7 +53,7 @@ def test_a_repeated_cancellation_follows_the_job(api: Api, key: tuple[ApiKey, st
     first, second = (api.post(f"jobs/{job.pk}/cancel").json() for _ in range(2))
     assert first == second
     assert first["status"] == "cancel_requested"
-    assert lifecycle.finish(job, lifecycle.CANCELLED)
+    assert job_moves.finish(job, job_moves.CANCELLED)
     ended = {"success": True, "id": str(job.pk), "status": "cancelled", "metadata": {"a": "2"}}
     assert [api.post(f"jobs/{job.pk}/cancel").json() for _ in range(2)] == [ended] * 2
 
@@ -66,7 +66,7 @@ def test_a_job_that_ended_before_it_was_stopped_conflicts(
     job = make_running_job(client=key[0].client)
     assert api.post(f"jobs/{job.pk}/cancel").status_code == 200
     code = None if status == Status.COMPLETED else "execution_failed"
-    assert lifecycle.finish(job, Outcome(status=status, error_code=code, sim_duration_ms=1, summary={}))
+    assert job_moves.finish(job, Outcome(status=status, error_code=code, sim_duration_ms=1, summary={}))
     response = api.post(f"jobs/{job.pk}/cancel")
     assert (response.status_code, response.json()["code"]) == (409, "job_not_cancellable")
     assert response.json()["meta"] == {"id": str(job.pk), "status": status}
@@ -76,9 +76,9 @@ def test_a_job_that_ended_before_it_was_stopped_conflicts(
 def test_a_job_that_ends_during_the_request_is_cancelled(api: Api, key: tuple[ApiKey, str]) -> None:
     """The request has read the job before it ended."""
     job = make_running_job(client=key[0].client)
-    lifecycle.request_cancel(job)
+    job_moves.request_cancel(job)
     before = Job.objects.get(pk=job.pk)
-    assert lifecycle.finish(job, lifecycle.CANCELLED)
+    assert job_moves.finish(job, job_moves.CANCELLED)
     assert cancellation.cancel(before, by=audit.SYSTEM).requested_at is None
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from jobs import credentials
-from jobs.credentials import GameCredentials
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.models import Job
 from tests.conftest import Api
 from tests.jobs.api.bodies import BODY

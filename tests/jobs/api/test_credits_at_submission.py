@@ -10,7 +10,7 @@ from billing.models import Account, GrantReason, Hold, Plan
 from clients.models import ApiKey
 from jobs.enums import Priority
 from jobs.models import Job
-from simservice.redis import worker_heartbeats
+from simservice import worker_heartbeats
 from tests.billing.ledger_state import expire_now
 from tests.concurrency import at_once
 from tests.conftest import Api

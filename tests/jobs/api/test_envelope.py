@@ -135,7 +135,7 @@ def test_a_key_has_a_checksum(key: tuple[ApiKey, str]) -> None:
 def test_an_internal_error_returns_the_error_envelope(
     api: Api, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.progress.progress_of", lambda _: 1 / 0)
+    monkeypatch.setattr("jobs.live.progress.progress_of", lambda _: 1 / 0)
     job = make_job(key[0].client)
     response = api.get(f"jobs/{job.pk}/status")
     assert (response.status_code, response.json()["code"]) == (500, "internal_error")

@@ -9,11 +9,11 @@ from django.test import Client as HttpClient
 
 from clients.accounts import default_client
 from clients.models import ApiKey
-from jobs import lifecycle
+from jobs.lifecycle import job_moves
+from jobs.live.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
+from jobs.live.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
 from jobs.models import Job
-from jobs.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
-from jobs.progress import LISTED_ENTRIES, LogEntry, Progress, Publisher, StageProgress
-from jobs.queueing import forecast
+from jobs.queue import forecast
 from tests.conftest import Api
 from tests.dashboard.summaries import make_completed_job
 from tests.factories import PROFILE, make_running_job, start_attempt
@@ -86,8 +86,8 @@ def test_a_job_says_how_many_slots_ran_simulators(api: Api, account: Any) -> Non
         make_completed_job(slots_used=3, client=default_client(account)),
     )
     assert [api.get(f"jobs/{job.pk}").json()["runtime"]["slotsUsed"] for job in (running, done)] == [None, 3]
-    assert lifecycle.requeue(running, reason="lost")
-    assert lifecycle.finish(running, lifecycle.CANCELLED)
+    assert job_moves.requeue(running, reason="lost")
+    assert job_moves.finish(running, job_moves.CANCELLED)
     assert api.get(f"jobs/{running.pk}").json()["runtime"]["slotsUsed"] is None
 
 

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from clients.models import ApiKey
-from jobs import listing
 from jobs.models import Job
+from jobs.results import listing
 from simservice.ids import first_id_of
 from tests.conftest import Api
 from tests.factories import make_account, make_client, make_job

@@ -10,13 +10,14 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from clients.models import ApiKey, Client
-from jobs import changes, lifecycle
+from jobs.api import wait_state
+from jobs.api.polling import poll_after_seconds
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.live.progress import Progress, Publisher, progress_of
 from jobs.models import Job
-from jobs.polling import poll_after_seconds
-from jobs.progress import Progress, Publisher, progress_of
-from jobs.queueing import forecast
+from jobs.queue import forecast
 from tests.conftest import Api
 from tests.dashboard.summaries import make_completed_job
 from tests.factories import make_job, make_running_job
@@ -69,7 +70,7 @@ def test_a_changed_job_has_another_tag(api: Api, client: Client, path: str) -> N
     path = path.format(job.pk)
     tag = tag_of(api, path)
     assert again(api, path, tag).status_code == 304
-    assert lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
+    assert job_moves.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
     assert again(api, path, tag).status_code == 200
 
 
@@ -145,7 +146,7 @@ def test_states_are_read_at_once(client: Client, django_assert_num_queries: Djan
     waiting, running, ended = make_job(client), make_running_job(client=client), make_completed_job(client=client)
     Publisher(running).publish(Progress(percent=40.9, stage=None))
     with django_assert_num_queries(1):
-        states = changes.states_of([waiting.pk, running.pk, ended.pk, 1])
+        states = wait_state.states_of([waiting.pk, running.pk, ended.pk, 1])
     assert states == {waiting.pk: ("pending", 0), running.pk: ("running", 40), ended.pk: ("completed", 0)}
     for job in (waiting, running):
-        assert changes.state_of(job, progress_of(job)) == states[job.pk]
+        assert wait_state.state_of(job, progress_of(job)) == states[job.pk]

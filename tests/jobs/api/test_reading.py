@@ -12,12 +12,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from clients.models import ApiKey
-from jobs import artifacts, details, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.live.preview import Preview
+from jobs.live.progress import Progress, Publisher, StageProgress, progress_of
 from jobs.models import Artifact, Job, JobDetails
-from jobs.preview import Preview
-from jobs.progress import Progress, Publisher, StageProgress, progress_of
+from jobs.results import details
 from tests.conftest import Api
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 
@@ -38,11 +40,11 @@ HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
 
 def end(job: Job) -> Artifact:
     """Complete a running job that has one artifact."""
-    artifact = artifacts.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(HTML))
+    artifact = artifact_files.store(job, Artifact.Kind.HTML_REPORT, io.BytesIO(HTML))
     outcome = Outcome(
         status=Status.COMPLETED, exit_code="0", sim_duration_ms=1200, credits_consumed=64, summary=SUMMARY
     )
-    assert lifecycle.finish(job, outcome)
+    assert job_moves.finish(job, outcome)
     artifact.save(force_insert=True)
     return artifact
 
@@ -78,9 +80,9 @@ def test_the_status_shows_progress_of_a_running_job(api: Api, running: Job) -> N
 
 def test_the_progress_of_a_lost_attempt_is_not_shown(api: Api, running: Job) -> None:
     Publisher(running).publish(Progress(percent=90, stage=None))
-    lifecycle.requeue(running, reason="lost")
+    job_moves.requeue(running, reason="lost")
     start_attempt(running, worker="w2")
-    lifecycle.start_run(running, build=BuildFactory.create())
+    job_moves.start_run(running, build=BuildFactory.create())
     assert api.get(f"jobs/{running.pk}/status").json()["progress"]["percent"] == 0
 
 
@@ -143,7 +145,7 @@ def test_there_is_no_result_before_the_job_ends(
 
 def test_there_is_no_result_without_a_run(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
-    lifecycle.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
+    job_moves.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
     response = api.get(f"jobs/{job.pk}/result")
     assert (response.status_code, response.json()["code"]) == (422, "result_unavailable")
 

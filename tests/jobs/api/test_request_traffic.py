@@ -8,7 +8,7 @@ from django.db import connection
 
 from clients.models import ApiKey
 from jobs.models import Job
-from jobs.queueing import announcements
+from jobs.queue import announcements
 from tests.conftest import Api
 from tests.factories import make_job
 from tests.jobs.api.bodies import BODY

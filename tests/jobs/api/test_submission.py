@@ -13,11 +13,12 @@ from rest_framework.serializers import ValidationError
 
 from billing.models import Plan
 from clients.models import ApiKey
-from jobs import lifecycle, queries
 from jobs.api.submission_request import SubmissionFields, credential_field, from_json
 from jobs.enums import Status
 from jobs.errors import ActiveJobLimitReached
+from jobs.lifecycle import job_moves
 from jobs.models import Job, JobEvent
+from jobs.results import queries
 from jobs.submission.accept import submit
 from jobs.submission.idempotency import KeyedRequest
 from jobs.submission.validation import Sender
@@ -56,7 +57,7 @@ def test_the_profile_is_stored_exactly_as_sent(api: Api) -> None:
 def test_a_database_failure_after_acceptance_is_no_error(
     api: Api, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    monkeypatch.setattr(lifecycle, "mark_queued", Mock(side_effect=error))
+    monkeypatch.setattr(job_moves, "mark_queued", Mock(side_effect=error))
     response = api.post("jobs", BODY)
     assert (response.status_code, response.json()["id"]) == (200, str(Job.objects.get().pk))
     assert response.headers["X-Active-Jobs"] == "1"

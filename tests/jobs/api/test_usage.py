@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from clients.models import ApiKey
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import DailyUsage, Job
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -27,7 +27,7 @@ def usage(api: Api) -> Any:
 
 def complete(job: Job, *, sim_duration_ms: int, billed: int) -> None:
     outcome = Outcome(**COMPLETED, sim_duration_ms=sim_duration_ms, credits_consumed=billed)
-    assert lifecycle.finish(job, outcome)
+    assert job_moves.finish(job, outcome)
 
 
 def test_plan_and_limits_are_the_same(api: Api) -> None:
@@ -78,7 +78,7 @@ def test_jobs_of_this_month_are_counted(api: Api, key: tuple[ApiKey, str]) -> No
     complete(make_running_job(client=client), sim_duration_ms=1500, billed=64)
     complete(make_running_job(client=client), sim_duration_ms=2500, billed=96)
     never_ran = Outcome(status=Status.FAILED, error_code="queue_timeout")
-    assert lifecycle.finish(make_job(client), never_ran)
+    assert job_moves.finish(make_job(client), never_ran)
     period = usage(api)["period"]
     assert (period["simsRun"], period["avgRuntimeSeconds"]) == (2, 2.0)
     now = timezone.now().astimezone(UTC)
@@ -126,7 +126,7 @@ def test_jobs_that_end_at_the_same_time_are_all_counted() -> None:
     waiting = [make_job(client) for _ in range(12)]
 
     def end_job() -> None:
-        lifecycle.finish(waiting.pop(), Outcome(status=Status.FAILED, error_code="queue_timeout"))
+        job_moves.finish(waiting.pop(), Outcome(status=Status.FAILED, error_code="queue_timeout"))
 
     at_once(12, end_job)
     assert list(DailyUsage.objects.filter(build=None).values_list("jobs", "runs")) == [(12, 0)]

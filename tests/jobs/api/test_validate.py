@@ -10,9 +10,9 @@ from pytest_django import Settings
 from billing import ledger
 from billing.models import Account, Entry, Hold
 from clients.models import ApiKey
-from jobs import lifecycle
+from jobs.lifecycle import job_moves
 from jobs.models import IdempotencyKey, Job, JobProfile
-from jobs.queueing import forecast
+from jobs.queue import forecast
 from tests.conftest import Api
 from tests.factories import PROFILE, BuildFactory, make_job
 from tests.jobs.api.bodies import BODY, body_with, only_in
@@ -71,7 +71,7 @@ def test_a_dry_run_says_that_the_job_would_fail(api: Api, variant: str) -> None:
     assert (found["valid"], found["build"]) == (False, None)
     assert found["refusal"] == {
         "status": 422,
-        "error": lifecycle.BUILD_UNAVAILABLE.reason,
+        "error": job_moves.BUILD_UNAVAILABLE.reason,
         "code": "build_unavailable",
         "meta": {"reason": "build_unavailable"},
     }

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from clients.audit import SYSTEM
-from jobs import cancellation, lifecycle, webhook_events
-from jobs.lifecycle import CANCELLED
+from jobs.lifecycle import cancellation, job_moves, webhook_events
+from jobs.lifecycle.job_moves import CANCELLED
 from jobs.models import Job
 from simservice.api.openapi import document
 from tests.dashboard.summaries import make_completed_job, make_failed_job
@@ -38,7 +38,7 @@ def test_the_webhook_of_a_test_event(variant: str, monkeypatch: pytest.MonkeyPat
 def test_the_webhook_of_a_job_cancelled_while_starting(variant: str) -> None:
     job = starting(wants_webhook=True)
     cancellation.cancel(job, by=SYSTEM)
-    assert lifecycle.finish(job, CANCELLED)
+    assert job_moves.finish(job, CANCELLED)
     check_webhook(variant)
 
 

@@ -3,10 +3,12 @@
 import io
 from typing import Any
 
-from jobs import artifacts, details, lifecycle
+from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job, JobDetails
+from jobs.results import details
 from tests.factories import make_running_job
 
 ITEM = {"slot": "head", "name": "hat", "id": 1, "ilevel": 600}
@@ -24,9 +26,9 @@ def make_result(job_summary: dict[str, Any] | None = None, *, with_input: bool =
     """Return a completed job with a summary, whose input is stored."""
     job = make_running_job(**fields)
     if with_input:
-        artifacts.store(job, Artifact.Kind.INPUT, io.BytesIO(b"x")).save(force_insert=True)
+        artifact_files.store(job, Artifact.Kind.INPUT, io.BytesIO(b"x")).save(force_insert=True)
     outcome = Outcome(status=Status.COMPLETED, sim_duration_ms=1500, summary=job_summary or summary())
-    assert lifecycle.finish(job, outcome)
+    assert job_moves.finish(job, outcome)
     return Job.objects.get(pk=job.pk)
 
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from jobs import lifecycle
-from jobs.comparison import differences
-from jobs.comparison.differences import Comparison
-from jobs.comparison.sides import Missing, sides_of
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, JobDetails
+from jobs.results.comparison import differences
+from jobs.results.comparison.differences import Comparison
+from jobs.results.comparison.sides import Missing, sides_of
 from tests.factories import make_job, make_running_job
 from tests.jobs.comparison.compared_jobs import ITEM, ability, add_details, make_result, summary
 
@@ -54,7 +54,7 @@ def test_the_first_job_with_a_result_is_the_baseline() -> None:
 
 def test_jobs_without_results_say_why() -> None:
     failed, expired = make_running_job(), make_result()
-    lifecycle.finish(failed, Outcome(status=Status.FAILED, error_code="simulation_error", reason="It failed."))
+    job_moves.finish(failed, Outcome(status=Status.FAILED, error_code="simulation_error", reason="It failed."))
     Job.objects.filter(pk=expired.pk).update(cleared_at=expired.created_at)
     expired.refresh_from_db()
     found = compare(make_job(), Job.objects.get(pk=failed.pk), expired)

@@ -8,10 +8,10 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from billing.models import Account
 from clients.accounts import default_client
-from jobs.comparison import selection
-from jobs.comparison.selection import CannotCompare, Problem
 from jobs.errors import NotFound
 from jobs.models import Job
+from jobs.results.comparison import selection
+from jobs.results.comparison.selection import CannotCompare, Problem
 from simservice.ids import new_token, next_id
 from tests.factories import make_account, make_job
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from clients.models import ApiKey
-from jobs import labels
 from jobs.models import Artifact, Job, Run
+from jobs.results import labels
 from tests.conftest import Api
 from tests.dashboard.browsing import pages_of
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, content, make_odd_engine, make_stand_in, run

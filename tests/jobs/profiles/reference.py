@@ -1,6 +1,6 @@
 """A slow and simple implementation of the profile grammar, to compare the real one with."""
 
-from jobs.profiles.grammar import BOM, Token
+from simc.profiles.grammar import BOM, Token
 
 
 class Undefined(Exception):

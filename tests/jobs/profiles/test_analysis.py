@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jobs.profiles.analysis import (
+from simc.profiles.analysis import (
     LISTED_WARNINGS,
     MAX_OPTIONS,
     Analysis,
@@ -17,8 +17,8 @@ from jobs.profiles.analysis import (
     warnings,
     with_limits,
 )
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 

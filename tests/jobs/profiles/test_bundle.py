@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.profiles import bundle
-from jobs.profiles.bundle import Bundle, TooManyFiles, UnknownInclude, UnusableFile
+from simc.profiles import bundle
+from simc.profiles.bundle import Bundle, TooManyFiles, UnknownInclude, UnusableFile
 from tests.jobs.bundles import FILES, write
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobs.profiles.analysis import LISTED_WARNINGS, Analysis, analyse, corrected, warnings, with_limits
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
+from simc.profiles.analysis import LISTED_WARNINGS, Analysis, analyse, corrected, warnings, with_limits
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 SET = "profileset.B+=level=70\n"

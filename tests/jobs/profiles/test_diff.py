@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from jobs.profiles import diff
-from jobs.profiles.diff import Diff, DiffLine, Kind, Lines
+from simc.profiles import diff
+from simc.profiles.diff import Diff, DiffLine, Kind, Lines
 
 PROFILE = 'mage="Frosty"\nlevel=80\nhead=,id=1\nneck=,id=5\nback=,id=3\nwaist=,id=9\nfeet=,id=4\n'
 

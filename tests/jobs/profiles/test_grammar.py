@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.profiles import grammar
-from jobs.profiles.grammar import (
+from simc.profiles import grammar
+from simc.profiles.grammar import (
     BOM,
     Option,
     TemplateError,

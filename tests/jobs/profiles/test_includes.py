@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from jobs.profiles.bundle import Bundle
-from jobs.profiles.grammar import Token, profileset_name, token_pairs
-from jobs.profiles.includes import BadInclude, flatten, has_includes
-from jobs.profiles.policy import Refusal, Rules
 from minisim.command_line import read_arguments, read_tokens
 from minisim.values import SimulatorError
+from simc.profiles.bundle import Bundle
+from simc.profiles.grammar import Token, profileset_name, token_pairs
+from simc.profiles.includes import BadInclude, flatten, has_includes
+from simc.profiles.policy import Refusal, Rules
 from tests.jobs.bundles import write
 
 Read = list[tuple[str | None, str]]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from jobs.characters import visible
-from jobs.profiles.analysis import Analysis, analyse_submitted, warnings
-from jobs.profiles.mistakes import seems_without_line_breaks
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
 from jobs.submission.validation import _require_runnable
+from simc.characters import visible
+from simc.profiles.analysis import Analysis, analyse_submitted, warnings
+from simc.profiles.mistakes import seems_without_line_breaks
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 
 RULES = Rules(bundled=frozenset({"mage.simc", "apl.simc"}), profiles=frozenset({"mage.simc"}), has_credentials=True)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.profiles.places import locate
+from simc.profiles.places import locate
 
 PROFILE = """# a comment
 mage="A"

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.profiles import policy
-from jobs.profiles.actors import ITEM_SLOTS
-from jobs.profiles.analysis import analyse, corrected
-from jobs.profiles.grammar import decode, tokens
-from jobs.profiles.mistakes import NOT_A_NAME
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import AllowedOption, Refusal, Removal, Rules, names_a_source
+from simc.profiles import policy
+from simc.profiles.actors import ITEM_SLOTS
+from simc.profiles.analysis import analyse, corrected
+from simc.profiles.grammar import decode, tokens
+from simc.profiles.mistakes import NOT_A_NAME
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import AllowedOption, Refusal, Removal, Rules, names_a_source
 
 BUNDLED = frozenset({"mage.simc"})
 # One of each kind that is checked in its own way.

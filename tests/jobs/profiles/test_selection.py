@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.profiles.grammar import tokens
-from jobs.profiles.selection import remaining_lines
+from simc.profiles.grammar import tokens
+from simc.profiles.selection import remaining_lines
 
 PIECES = [
     "a",

@@ -9,7 +9,7 @@ from django.db import connection
 
 from jobs.execution import helper
 from jobs.models import Job
-from jobs.queueing import claims
+from jobs.queue import claims
 
 
 @contextmanager

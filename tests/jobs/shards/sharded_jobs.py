@@ -4,9 +4,9 @@ from typing import Any
 
 from django.db.models.functions import Now
 
+from jobs.lifecycle import shard_moves
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Job, Run, Shard, ShardedStage
-from jobs.shards import moves
-from jobs.shards.moves import ClaimedShard
 from tests.factories import make_running_job
 
 SLICE_MS = 10_000
@@ -40,12 +40,12 @@ def make_stage(job: Job | None = None, *, shards: int = 4, slots: int = 3, **fie
     }
     stage = ShardedStage(job=job, **(defaults | fields))
     rows = [Shard(stage=stage, number=number, text="", profilesets=2) for number in range(shards + 1)]
-    assert moves.create(stage, rows, job)
+    assert shard_moves.create(stage, rows, job)
     return ShardedStage.objects.get(pk=stage.pk)
 
 
 def claim(stage: ShardedStage, *, conducts: bool = False, worker: str = "helper") -> ClaimedShard | None:
-    return moves.claim(stage.pk, worker=worker, conducts=conducts)
+    return shard_moves.claim(stage.pk, worker=worker, conducts=conducts)
 
 
 def claimed(stage: ShardedStage, *, conducts: bool = False, worker: str = "helper") -> ClaimedShard:
@@ -58,7 +58,7 @@ def claimed(stage: ShardedStage, *, conducts: bool = False, worker: str = "helpe
 def started(stage: ShardedStage, *, conducts: bool = False) -> tuple[ClaimedShard, int]:
     """Claim a shard and record its run; return both."""
     shard = claimed(stage, conducts=conducts)
-    run_id = moves.start(shard, job_id=stage.job_id)
+    run_id = shard_moves.start(shard, job_id=stage.job_id)
     assert run_id is not None
     return shard, run_id
 
@@ -67,7 +67,7 @@ def end(shard: ClaimedShard, run_id: int, *, status: str = "done", billed_ms: in
     """End a shard with a result."""
     result = {"status": "completed"}
     run_fields = {**RUN, "run_id": run_id}
-    return moves.end(shard, status, result=result, billed_ms=billed_ms, run_fields=run_fields)  # type: ignore[arg-type]
+    return shard_moves.end(shard, status, result=result, billed_ms=billed_ms, run_fields=run_fields)  # type: ignore[arg-type]
 
 
 def row(shard: ClaimedShard) -> Shard:
@@ -83,7 +83,7 @@ def allotted(stage: ShardedStage) -> int:
 
 def expire(shard: ClaimedShard) -> None:
     """Let the lease of a shard expire."""
-    Shard.objects.filter(pk=shard.shard_id).update(lease_expires_at=Now() - 1 * moves.VOID_KEPT)
+    Shard.objects.filter(pk=shard.shard_id).update(lease_expires_at=Now() - 1 * shard_moves.VOID_KEPT)
 
 
 def run_of(shard: ClaimedShard) -> Run:

@@ -10,7 +10,7 @@ from django.core.files.storage import default_storage
 from django.db import connection
 
 from clients.models import Client
-from jobs import artifacts
+from jobs.artifacts import artifact_files
 from jobs.execution import attempt
 from jobs.models import Artifact, Build, Job, Run, Shard, ShardedStage
 from tests.factories import make_job
@@ -132,7 +132,7 @@ def assert_nothing_left(job: Job) -> None:
     """Assert that neither rows nor files of shards are left."""
     assert not ShardedStage.objects.exists()
     assert not Shard.objects.exists()
-    folder = artifacts.folder_of(job.pk)
+    folder = artifact_files.folder_of(job.pk)
     stored = default_storage.listdir(folder)[1] if default_storage.exists(folder) else []
     ours = {f"{folder}/{name}" for name in stored if name.startswith(f"{job.pk}-")}
     assert ours == set(Artifact.objects.filter(job=job).values_list("storage_name", flat=True))

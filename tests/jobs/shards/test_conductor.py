@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from jobs import details
-from jobs.execution import conductor, shard_plan
+from jobs.execution import conductor, eligibility, shard_plan
 from jobs.models import Artifact, Build, Job, Run
-from jobs.queueing import announcements
-from jobs.shards import eligibility
+from jobs.queue import announcements
+from jobs.results import details
 from tests.jobs.shards.sharded_runs import (
     NAMES,
     PROFILE,

@@ -18,14 +18,16 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 
 from clients.audit import SYSTEM
-from jobs import artifacts, cancellation, lifecycle, shutdown
+from jobs.artifacts import artifact_files
 from jobs.enums import Priority
-from jobs.execution import attempt, conductor, helper, shard_intake
+from jobs.execution import attempt, conductor, helper, shard_files, shard_intake
 from jobs.execution.conductor import Conductor
 from jobs.execution.shard_intake import Intake
+from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.models import Artifact, Build, Job, Run, Shard, ShardedStage
-from jobs.shards import executables, files, moves
-from jobs.simulator.process import SimulatorProcess
+from jobs.queue import executables
+from sandbox.process import SimulatorProcess
+from simservice import shutdown
 from tests.concurrency import at_once
 from tests.jobs.shards.helping_slots import helping
 from tests.jobs.shards.sharded_runs import (
@@ -200,19 +202,19 @@ def test_a_paused_helper_changes_nothing(
 ) -> None:
     settings.HEARTBEAT_SECONDS = 60
     stored: list[str] = []
-    store = artifacts.store_files
+    store = artifact_files.store_files
 
     def recorded(contents: Any) -> None:
         pairs = list(contents)
         stored.extend(name for name, _ in pairs)
         store(iter(pairs))
 
-    monkeypatch.setattr(artifacts, "store_files", recorded)
+    monkeypatch.setattr(artifact_files, "store_files", recorded)
     make_simulator(tmp_path, seconds=0.7)
 
     def pause() -> None:
         shard = wait_for_shard(seat=1)
-        Shard.objects.filter(pk=shard.pk).update(lease_expires_at=Now() - moves.VOID_KEPT)
+        Shard.objects.filter(pk=shard.pk).update(lease_expires_at=Now() - shard_moves.VOID_KEPT)
 
     job = during(submit(), pause, helpers=1)
     assert_completed(job)
@@ -224,15 +226,15 @@ def test_a_paused_helper_changes_nothing(
 
 def tamper(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], None], *, number: int, tries: int = 1) -> None:
     """Change the stored report of the first tries of a shard."""
-    store = files.store
+    store = shard_files.store
 
     def stored(stage: ShardedStage, contents: Any, *, number: int, try_number: int) -> None:
         store(stage, contents, number=number, try_number=try_number)
         if number == wanted and try_number <= tries:
-            change(files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number))
+            change(shard_files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number))
 
     wanted = number
-    monkeypatch.setattr(files, "store", stored)
+    monkeypatch.setattr(shard_files, "store", stored)
 
 
 def missing(name: str) -> None:
@@ -312,7 +314,7 @@ def test_losses_stop_the_shard_that_the_conductor_runs(tmp_path: Path) -> None:
 
     def lose() -> None:
         wait_until(lambda: Run.objects.filter(shard=0).exists())
-        Shard.objects.filter(number=3).update(losses=lifecycle.MAX_LOSSES)
+        Shard.objects.filter(number=3).update(losses=job_moves.MAX_LOSSES)
 
     started = time.monotonic()
     assert during(submit(), lose).status == "running"
@@ -346,14 +348,14 @@ def test_a_machine_with_another_file_leaves_the_shards_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row has another hash than the conductor's file, as if the helper's file differed."""
-    create = moves.create
+    create = shard_moves.create
 
     def created(stage: ShardedStage, *rest: Any) -> bool:
         result = create(stage, *rest)
         ShardedStage.objects.update(executable_sha256="0" * 64)
         return result
 
-    monkeypatch.setattr(moves, "create", created)
+    monkeypatch.setattr(shard_moves, "create", created)
     make_simulator(tmp_path, seconds=0.3)
     job = conducted(helpers=2)
     assert_completed(job)
@@ -442,7 +444,7 @@ def cut_database(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
         return maybe
 
-    for module in (moves, lifecycle):
+    for module in (shard_moves, job_moves):
         monkeypatch.setattr(module, "run", failing(module.run))
 
     def cut(seconds: float) -> None:
@@ -477,7 +479,7 @@ def test_cut_connections_lose_nothing(tmp_path: Path) -> None:
     assert lost_tries() == []
 
 
-start_run = lifecycle.start_run
+start_run = job_moves.start_run
 
 
 def lose_answers(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[int]:
@@ -499,7 +501,13 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(moves, "create"), (lifecycle, "start_run"), (moves, "start"), (moves, "end"), (moves, "reject")],
+    [
+        (shard_moves, "create"),
+        (job_moves, "start_run"),
+        (shard_moves, "start"),
+        (shard_moves, "end"),
+        (shard_moves, "reject"),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_lost_answer_of_the_database_costs_nothing(
@@ -517,7 +525,7 @@ def test_a_lost_answer_of_the_database_costs_nothing(
 @pytest.mark.usefixtures("_short_leases")
 def test_a_lost_answer_to_a_claim_costs_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
-    calls = lose_answers(monkeypatch, moves, "claim")
+    calls = lose_answers(monkeypatch, shard_moves, "claim")
     started = time.monotonic()
     assert_completed(conducted())
     assert calls
@@ -538,8 +546,8 @@ def failing_first(function: Callable[..., Any], *, failures: int, error: Excepti
 
 def test_a_storage_outage_during_the_intake_delays_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
-    failing = failing_first(artifacts.copy_file, failures=5, error=OSError("the storage is unavailable"))
-    monkeypatch.setattr(artifacts, "copy_file", failing)
+    failing = failing_first(artifact_files.copy_file, failures=5, error=OSError("the storage is unavailable"))
+    monkeypatch.setattr(artifact_files, "copy_file", failing)
     assert_completed(conducted())
     assert len(tries()) == 5
 
@@ -547,8 +555,8 @@ def test_a_storage_outage_during_the_intake_delays_it(tmp_path: Path, monkeypatc
 def test_a_long_storage_outage_gives_the_attempt_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
     monkeypatch.setattr(shard_intake, "MAX_OUTAGE_SECONDS", 0.5)
-    failing = failing_first(artifacts.copy_file, failures=10**6, error=OSError("the storage is unavailable"))
-    monkeypatch.setattr(artifacts, "copy_file", failing)
+    failing = failing_first(artifact_files.copy_file, failures=10**6, error=OSError("the storage is unavailable"))
+    monkeypatch.setattr(artifact_files, "copy_file", failing)
     job = conducted()
     assert job.status == "running"
     assert_nothing_left(job)
@@ -559,7 +567,7 @@ def test_a_helper_that_cannot_store_its_files_loses_its_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_simulator(tmp_path, seconds=0.3)
-    save = artifacts._save
+    save = artifact_files._save
     failures: list[str] = []
 
     def failing(named: Any) -> None:
@@ -568,7 +576,7 @@ def test_a_helper_that_cannot_store_its_files_loses_its_try(
             raise OSError("the storage is unavailable")
         save(named)
 
-    monkeypatch.setattr(artifacts, "_save", failing)
+    monkeypatch.setattr(artifact_files, "_save", failing)
     assert_completed(conducted(helpers=1))
     assert failures
     assert len(lost_tries()) == 1
@@ -584,7 +592,7 @@ def test_a_conductor_that_lost_the_job_changes_nothing(tmp_path: Path, settings:
 
     def take_over() -> None:
         wait_for_shard(seat=0)
-        assert lifecycle.requeue(Job.objects.get(pk=job.pk), reason="its lease expired")
+        assert job_moves.requeue(Job.objects.get(pk=job.pk), reason="its lease expired")
         attempt.execute(claim())
 
     with meanwhile(take_over):
@@ -605,7 +613,7 @@ def test_no_shard_is_forgotten_if_it_is_rejected_at_the_end(
 ) -> None:
     """The intake's thread takes in the last report right after the conductor has read that no shard waits."""
     monkeypatch.setattr(conductor, "OBSERVE_SECONDS", 60)
-    take_in, read_state, skipped = Intake.take_in, moves.state, list[Intake]()
+    take_in, read_state, skipped = Intake.take_in, shard_moves.state, list[Intake]()
 
     def skip_once(self: Intake) -> None:
         if skipped:
@@ -621,7 +629,7 @@ def test_no_shard_is_forgotten_if_it_is_rejected_at_the_end(
         return state
 
     monkeypatch.setattr(Intake, "take_in", skip_once)
-    monkeypatch.setattr(moves, "state", read_early)
+    monkeypatch.setattr(shard_moves, "state", read_early)
     make_simulator(tmp_path)
     tamper(monkeypatch, missing, number=4)
     assert_completed(conducted())
@@ -689,7 +697,7 @@ def test_a_disk_that_fills_during_the_merge_costs_an_attempt(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jobs.simulator.report_merge.merge", full)
+    monkeypatch.setattr("simc.report_merge.merge", full)
     make_simulator(tmp_path)
     job = conducted()
     assert (job.status, job.error_code) == ("running", None)
@@ -699,17 +707,17 @@ def test_a_disk_that_fills_during_the_merge_costs_an_attempt(
 def test_a_job_cancelled_before_its_first_process_is_billed_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = moves.create
+    create = shard_moves.create
 
     def cancel_first(*arguments: Any) -> bool:
         cancellation.cancel(Job.objects.get(), by=SYSTEM)
         return create(*arguments)
 
-    monkeypatch.setattr(moves, "create", cancel_first)
+    monkeypatch.setattr(shard_moves, "create", cancel_first)
     make_simulator(tmp_path)
     job = conducted(priority=Priority.HIGH, priority_fee_credits=100)
     assert (job.status, job.credits_consumed, job.sim_duration_ms) == ("cancelled", 0, None)
-    assert job.status_reason == lifecycle.CANCELLED.reason
+    assert job.status_reason == job_moves.CANCELLED.reason
     assert not Artifact.objects.exists()
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from billing.models import Account
 from clients.accounts import default_client
-from jobs import lifecycle
 from jobs.enums import Status
-from jobs.lifecycle import Outcome
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, Run
-from jobs.profiles.numbers import Numbers
-from jobs.shards import durations
-from jobs.shards.durations import PastJob, expected_fights, expected_set_seconds, measured, past_job
-from jobs.simulator.reports import Player, Profileset, Report, Statistics
+from jobs.planning import durations
+from jobs.planning.durations import PastJob, expected_fights, expected_set_seconds, measured, past_job
+from simc.profiles.numbers import Numbers
+from simc.reports import Player, Profileset, Report, Statistics
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
@@ -37,7 +37,7 @@ def end_job(account: Account, *, wall_ms: int = 10_000, summary: dict[str, Any] 
     job = make_running_job(client=default_client(account))
     Run.objects.filter(job=job).update(wall_ms=wall_ms, ended_at=job.started_at)
     summary = summary or {"mainActor": actor(9, fights=500), "multiStage": {"stages": []}}
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
     assert job.build
     return job.build
 
@@ -125,7 +125,7 @@ def test_only_the_last_stage_counts() -> None:
         "multiStage": {"stages": [{"stage": 1, "profilesets": 40}, {"stage": 2, "profilesets": 3}]},
     }
     summary["mainActor"]["profilesets"]["results"].append(figures(7, stage=1))
-    assert lifecycle.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary=summary))
     # 4 s for the baseline and three profilesets, with 500 fights each.
     assert expected(account, job.build) == pytest.approx(2.0)
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from jobs.execution.eligibility import Whole, why_whole
 from jobs.models import Job
-from jobs.profiles.analysis import analyse
-from jobs.profiles.numbers import Bounds
-from jobs.profiles.policy import Rules
-from jobs.shards.eligibility import Whole, why_whole
+from simc.profiles.analysis import analyse
+from simc.profiles.numbers import Bounds
+from simc.profiles.policy import Rules
 
 SETS = "".join(f"profileset.s{number}+=level={number}\n" for number in range(1, 9))
 MAGE = f"mage=A\nenemy=B\n{SETS}"

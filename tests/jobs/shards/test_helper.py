@@ -12,17 +12,17 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from jobs import cancellation, lifecycle, shutdown
-from jobs.execution import helper, machine
+from jobs.execution import helper, machine, runner, shard_files
 from jobs.execution.lease import LeaseLost
 from jobs.execution.shard_lease import ShardLease
 from jobs.execution.shard_run import ShardRun
 from jobs.execution.simulation import RunLost
+from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.models import Job, Run, Shard, ShardedStage
-from jobs.runs import runner
-from jobs.shards import executables, files, moves
-from jobs.simulator.stop_reasons import StopReason
-from simservice.logs import AddIds
+from jobs.queue import executables
+from sandbox.stop_reasons import StopReason
+from simservice import shutdown
+from simservice.telemetry.logs import AddIds
 from tests.concurrency import at_once
 from tests.factories import make_running_job
 from tests.jobs.shards.helping_slots import helping
@@ -45,7 +45,7 @@ def stage_on(folder: Path, *, seconds: float = 30, body: str = "", **fields: Any
     """Return the stage of a running job whose simulator runs `body`, or sleeps for some seconds."""
     build = make_simulator(folder, body or f"time.sleep({seconds})")
     job = make_running_job(parallel_slots=3)
-    Job.objects.filter(pk=job.pk).update(build=build, lease_expires_at=Now() + 10 * moves.VOID_KEPT)
+    Job.objects.filter(pk=job.pk).update(build=build, lease_expires_at=Now() + 10 * shard_moves.VOID_KEPT)
     job.refresh_from_db()
     return make_stage(job, **{"executable_sha256": executables.sha256_of(build), **fields})
 
@@ -98,7 +98,7 @@ def test_a_helper_stops_when_its_attempt_is_over(tmp_path: Path) -> None:
     started = time.monotonic()
 
     def end_attempt() -> None:
-        assert lifecycle.requeue(Job.objects.get(pk=stage.job_id), reason="shut down")
+        assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="shut down")
 
     assert status_after(stage, end_attempt) == ("running", 0)
     assert time.monotonic() - started < 5
@@ -107,19 +107,19 @@ def test_a_helper_stops_when_its_attempt_is_over(tmp_path: Path) -> None:
 def test_a_helper_stops_when_its_stage_is_removed(tmp_path: Path) -> None:
     stage = stage_on(tmp_path)
     shard = claimed(stage)
-    with meanwhile(lambda: moves.remove(wait_for_shard().stage_id)):
+    with meanwhile(lambda: shard_moves.remove(wait_for_shard().stage_id)):
         helper.execute(shard)
     assert_nothing_left(stage.job)
 
 
 def test_files_that_are_stored_too_late_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage, store = stage_on(tmp_path, seconds=0), files.store
+    stage, store = stage_on(tmp_path, seconds=0), shard_files.store
 
     def stored(*args: Any, **named: Any) -> None:
         store(*args, **named)
-        moves.remove(stage.pk)
+        shard_moves.remove(stage.pk)
 
-    monkeypatch.setattr(files, "store", stored)
+    monkeypatch.setattr(shard_files, "store", stored)
     helper.execute(claimed(stage))
     assert_nothing_left(stage.job)
 
@@ -140,7 +140,7 @@ def test_a_shard_belongs_to_the_trace_of_its_job(tmp_path: Path) -> None:
 def test_a_shard_of_a_removed_stage_is_ignored(tmp_path: Path) -> None:
     stage = stage_on(tmp_path)
     shard = claimed(stage)
-    moves.remove(stage.pk)
+    shard_moves.remove(stage.pk)
     helper.execute(shard)
     assert Run.objects.count() == 1
 
@@ -151,7 +151,7 @@ def test_a_hint_stops_a_helper_soon(tmp_path: Path, settings: Settings) -> None:
     at: list[float] = []
 
     def stop() -> None:
-        moves.stop(stage.pk, StopReason.SHARD_FAILED)
+        shard_moves.stop(stage.pk, StopReason.SHARD_FAILED)
         cancellation.hint(stage.job)
         at.append(time.monotonic())
 
@@ -218,7 +218,7 @@ def test_a_shard_that_ran_ends_the_pause_of_its_machine(tmp_path: Path, monkeypa
 def test_a_helper_that_wakes_up_in_the_next_attempt_starts_nothing(tmp_path: Path) -> None:
     stage = stage_on(tmp_path)
     shard = claimed(stage)
-    assert lifecycle.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
+    assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
     again = claim_job()
     helper.execute(shard)
     again.refresh_from_db()
@@ -235,7 +235,7 @@ def test_a_helper_without_funds_ends_its_shard(tmp_path: Path) -> None:
 def test_a_shard_can_outlast_the_funds_at_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "OVERTIME_SECONDS", 0)
     stage = stage_on(tmp_path, seconds=3, funded_ms=1500, slice_ms=1000)
-    assert status_after(stage, lambda: moves.fund(stage.pk, funded_ms=60_000)) == ("failed", 0)
+    assert status_after(stage, lambda: shard_moves.fund(stage.pk, funded_ms=60_000)) == ("failed", 0)
     assert Run.objects.get(seat=1).stopped_for == ""
 
 
@@ -282,7 +282,7 @@ def test_a_lease_without_the_database_is_lost_when_it_expires(monkeypatch: pytes
         raise OperationalError
 
     stage = make_stage()
-    monkeypatch.setattr(moves, "renew", fail)
+    monkeypatch.setattr(shard_moves, "renew", fail)
     with lease_of(stage) as lease:
         assert not lease.lost.wait(1)
         assert lease.lost.wait(5)
@@ -296,7 +296,7 @@ def test_new_funds_give_a_used_up_allowance_more_time() -> None:
     lease.started = time.monotonic() - 10
     assert lease.stop_reason() == StopReason.CEILING
     assert not lease.has_more_time()
-    moves.fund(stage.pk, funded_ms=20_000)
+    shard_moves.fund(stage.pk, funded_ms=20_000)
     assert lease.has_more_time()
 
 
@@ -305,7 +305,7 @@ def test_an_extension_after_the_stop_counts_as_more_time() -> None:
     lease = lease_of(stage)
     lease.started = time.monotonic() - 10
     assert lease.stop_reason() == StopReason.CEILING
-    moves.fund(stage.pk, funded_ms=20_000)
+    shard_moves.fund(stage.pk, funded_ms=20_000)
     lease.renew()
     assert allotted(stage) == 20_000
     assert lease.has_more_time()

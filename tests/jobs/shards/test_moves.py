@@ -6,12 +6,11 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs import lifecycle
 from jobs.enums import Priority, Status
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Job, Run, Shard, ShardedStage
-from jobs.queueing import claims
-from jobs.shards import executables, moves
-from jobs.shards.moves import ClaimedShard
+from jobs.queue import claims, executables
 from tests.concurrency import at_once, while_locked
 from tests.factories import make_job
 from tests.jobs.shards.sharded_jobs import (
@@ -32,11 +31,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def requeue(stage: ShardedStage) -> None:
-    assert lifecycle.requeue(stage.job, reason="lost")
+    assert job_moves.requeue(stage.job, reason="lost")
 
 
 def cancel(stage: ShardedStage) -> None:
-    lifecycle.request_cancel(stage.job)
+    job_moves.request_cancel(stage.job)
 
 
 def lose_lease(stage: ShardedStage) -> None:
@@ -44,11 +43,11 @@ def lose_lease(stage: ShardedStage) -> None:
 
 
 def stop(stage: ShardedStage) -> None:
-    moves.stop(stage.pk, "shard_failed")
+    shard_moves.stop(stage.pk, "shard_failed")
 
 
 def remove(stage: ShardedStage) -> None:
-    moves.remove(stage.pk)
+    shard_moves.remove(stage.pk)
 
 
 def test_the_conductor_takes_seat_0_and_helpers_the_others() -> None:
@@ -64,7 +63,7 @@ def test_no_more_helpers_run_than_seats() -> None:
     claimed(stage)
     claimed(stage)
     assert claim(stage) is None
-    assert moves.find_open([]) is None
+    assert shard_moves.find_open([]) is None
 
 
 def test_a_freed_seat_is_taken_again() -> None:
@@ -93,8 +92,8 @@ def test_helpers_leave_shard_0_to_the_conductor() -> None:
 
 def test_a_shard_that_was_lost_three_times_is_not_claimed() -> None:
     stage = make_stage()
-    Shard.objects.exclude(number=0).update(losses=lifecycle.MAX_LOSSES)
-    assert moves.find_open([]) is None
+    Shard.objects.exclude(number=0).update(losses=job_moves.MAX_LOSSES)
+    assert shard_moves.find_open([]) is None
     assert claim(stage) is None
     assert claimed(stage, conducts=True).number == 0
     assert claim(stage, conducts=True) is None
@@ -108,7 +107,7 @@ def test_no_shard_starts_in_a_stage_that_must_not_go_on(
     stage = make_stage()
     make_void(stage)
     assert claim(stage, conducts=conducts) is None
-    assert moves.find_open([]) is None
+    assert shard_moves.find_open([]) is None
 
 
 def test_helpers_wait_until_the_job_runs() -> None:
@@ -116,7 +115,7 @@ def test_helpers_wait_until_the_job_runs() -> None:
     stage = make_stage()
     Job.objects.filter(pk=stage.job_id).update(status=Status.STARTING)
     assert claim(stage) is None
-    assert moves.find_open([]) is None
+    assert shard_moves.find_open([]) is None
     assert claim(stage, conducts=True) is not None
 
 
@@ -124,7 +123,7 @@ def test_a_helper_needs_funds_for_a_whole_slice() -> None:
     stage = make_stage(funded_ms=2 * SLICE_MS - 1)
     claimed(stage)
     assert claim(stage) is None
-    assert moves.find_open([]) is None
+    assert shard_moves.find_open([]) is None
     assert claimed(stage, conducts=True).allowance_ms == SLICE_MS - 1
     assert allotted(stage) == 2 * SLICE_MS - 1
 
@@ -183,8 +182,8 @@ def test_a_machine_without_the_build_leaves_shards_to_others() -> None:
 
 def test_the_job_submitted_first_gets_help_first() -> None:
     first, second = make_stage(), make_stage()
-    assert moves.find_open([]) == first.pk
-    assert moves.find_open([first.pk]) == second.pk
+    assert shard_moves.find_open([]) == first.pk
+    assert shard_moves.find_open([first.pk]) == second.pk
 
 
 def test_an_end_bills_the_time_and_frees_the_rest() -> None:
@@ -214,15 +213,15 @@ def test_an_outdated_try_changes_nothing() -> None:
     stage = make_stage()
     zombie, zombie_run = started(stage)
     expire(zombie)
-    assert moves.lose(stage.pk, zombie.shard_id, zombie.try_number)
+    assert shard_moves.lose(stage.pk, zombie.shard_id, zombie.try_number)
     current = claimed(stage)
     assert (current.number, current.try_number) == (zombie.number, 2)
     before = row(current)
     assert not end(zombie, zombie_run)
-    assert moves.renew(zombie, wanted_ms=1000) is None
-    assert moves.start(zombie, job_id=stage.job_id) is None
-    assert not moves.give_back(zombie, losses=1)
-    assert not moves.lose(stage.pk, zombie.shard_id, zombie.try_number)
+    assert shard_moves.renew(zombie, wanted_ms=1000) is None
+    assert shard_moves.start(zombie, job_id=stage.job_id) is None
+    assert not shard_moves.give_back(zombie, losses=1)
+    assert not shard_moves.lose(stage.pk, zombie.shard_id, zombie.try_number)
     after = row(current)
     assert (after.lease_expires_at, after.losses, allotted(stage)) == (before.lease_expires_at, 1, SLICE_MS)
     assert (run_of(zombie).wall_ms, run_of(zombie).stopped_for) == (None, "lost")
@@ -234,8 +233,8 @@ def test_a_void_try_changes_nothing(make_void: Callable[[ShardedStage], None]) -
     shard, run_id = started(stage)
     make_void(stage)
     runs = list(Run.objects.order_by("id").values())
-    assert moves.renew(shard, wanted_ms=1000) is None
-    assert moves.start(shard, job_id=stage.job_id) is None
+    assert shard_moves.renew(shard, wanted_ms=1000) is None
+    assert shard_moves.start(shard, job_id=stage.job_id) is None
     assert not end(shard, run_id)
     assert list(Run.objects.order_by("id").values()) == runs
 
@@ -243,14 +242,14 @@ def test_a_void_try_changes_nothing(make_void: Callable[[ShardedStage], None]) -
 def test_a_lease_that_is_alive_is_not_lost() -> None:
     stage = make_stage()
     shard = claimed(stage)
-    assert not moves.lose(stage.pk, shard.shard_id, shard.try_number)
+    assert not shard_moves.lose(stage.pk, shard.shard_id, shard.try_number)
     assert row(shard).status == "running"
 
 
 def test_a_graceful_return_costs_no_loss() -> None:
     stage = make_stage()
     shard, _ = started(stage)
-    assert moves.give_back(shard, losses=0)
+    assert shard_moves.give_back(shard, losses=0)
     assert (row(shard).losses, row(shard).status, allotted(stage)) == (0, "waiting", 0)
     assert run_of(shard).stopped_for == "lost"
 
@@ -259,20 +258,20 @@ def test_a_rejected_report_is_not_billed() -> None:
     stage = make_stage()
     shard, run_id = started(stage)
     end(shard, run_id)
-    assert moves.reject(row(shard), text="plain")
+    assert shard_moves.reject(row(shard), text="plain")
     again = row(shard)
     assert (again.status, again.losses, again.text, again.full_baseline) == ("waiting", 1, "plain", True)
     assert allotted(stage) == 0
-    assert not moves.reject(again)
+    assert not shard_moves.reject(again)
 
 
 def test_a_renewal_extends_the_allowance_by_what_is_left() -> None:
     stage = make_stage(funded_ms=SLICE_MS + 1500)
     shard = claimed(stage)
-    renewal = moves.renew(shard, wanted_ms=1000)
+    renewal = shard_moves.renew(shard, wanted_ms=1000)
     assert renewal is not None
     assert (renewal.allowance_ms, renewal.free_ms) == (SLICE_MS + 1000, 500)
-    renewal = moves.renew(shard, wanted_ms=1000)
+    renewal = shard_moves.renew(shard, wanted_ms=1000)
     assert renewal is not None
     assert (renewal.allowance_ms, renewal.free_ms) == (SLICE_MS + 1500, 0)
     assert allotted(stage) == SLICE_MS + 1500
@@ -283,7 +282,7 @@ def test_a_renewal_tells_why_to_stop() -> None:
     shard = claimed(stage)
     cancel(stage)
     stop(stage)
-    renewal = moves.renew(shard, wanted_ms=0)
+    renewal = shard_moves.renew(shard, wanted_ms=0)
     assert renewal is not None
     assert (renewal.is_cancelled, renewal.stop_reason) == (True, "shard_failed")
 
@@ -292,14 +291,14 @@ def test_simultaneous_renewals_share_what_is_left() -> None:
     stage = make_stage(shards=8, slots=9, funded_ms=8 * SLICE_MS + 1000)
     shards = [claimed(stage) for _ in range(8)]
     waiting = iter(shards)
-    at_once(8, lambda: moves.renew(next(waiting), wanted_ms=900))
+    at_once(8, lambda: shard_moves.renew(next(waiting), wanted_ms=900))
     assert allotted(stage) == 8 * SLICE_MS + 1000
 
 
 def test_a_start_is_safe_to_repeat() -> None:
     stage = make_stage()
     shard, run_id = started(stage)
-    assert moves.start(shard, job_id=stage.job_id) == run_id
+    assert shard_moves.start(shard, job_id=stage.job_id) == run_id
 
 
 def test_the_first_run_of_a_job_is_safe_to_repeat() -> None:
@@ -308,16 +307,16 @@ def test_the_first_run_of_a_job_is_safe_to_repeat() -> None:
     Job.objects.filter(pk=job.pk).update(status=Status.STARTING)
     job.status = Status.STARTING
     first = claimed(stage, conducts=True)
-    assert moves.give_back(first, losses=1)
+    assert shard_moves.give_back(first, losses=1)
     second = claimed(stage, conducts=True)
-    run = lifecycle.start_run(job, build=stage.build, try_number=second.try_number)
+    run = job_moves.start_run(job, build=stage.build, try_number=second.try_number)
     assert run is not None
-    assert run_of(second).pk == run.pk == moves.start(second, job_id=job.pk)
+    assert run_of(second).pk == run.pk == shard_moves.start(second, job_id=job.pk)
 
 
 def test_a_creation_is_safe_to_repeat() -> None:
     stage = make_stage(shards=2)
-    assert moves.create(stage, [Shard(stage=stage, number=0, profilesets=2)], stage.job)
+    assert shard_moves.create(stage, [Shard(stage=stage, number=0, profilesets=2)], stage.job)
     assert stage.shards.count() == 3
 
 
@@ -328,7 +327,7 @@ def test_a_run_is_not_recorded_while_its_job_is_requeued() -> None:
         "jobs_job WHERE id = %s",
         [stage.job_id],
         lambda: requeue(stage),
-        lambda: moves.start(shard, job_id=stage.job_id),
+        lambda: shard_moves.start(shard, job_id=stage.job_id),
     )
     assert not Run.objects.filter(job=stage.job_id, shard=shard.number).exists()
 
@@ -336,7 +335,7 @@ def test_a_run_is_not_recorded_while_its_job_is_requeued() -> None:
 def test_a_dead_worker_loses_its_shards() -> None:
     stage = make_stage()
     dead, alive = claimed(stage, worker="host:1:ab:7"), claimed(stage, worker="host:2:ab:7")
-    assert moves.lose_shards_of("host:1:ab") == 1
+    assert shard_moves.lose_shards_of("host:1:ab") == 1
     assert (row(dead).status, row(dead).losses, row(alive).status) == ("waiting", 1, "running")
 
 
@@ -345,18 +344,18 @@ def test_the_state_counts_shards() -> None:
     (done, run_id), lost = started(stage), claimed(stage)
     end(done, run_id)
     expire(lost)
-    state = moves.state(stage.pk)
+    state = shard_moves.state(stage.pk)
     assert state is not None
     assert (state.waiting, state.running, state.failed, state.done) == (3, 1, 0, 2)
     assert (state.free_ms, state.expired) == (100_000 - 3000 - SLICE_MS, [(lost.shard_id, lost.try_number)])
-    moves.remove(stage.pk)
-    assert moves.state(stage.pk) is None
+    shard_moves.remove(stage.pk)
+    assert shard_moves.state(stage.pk) is None
 
 
 def test_funds_only_grow() -> None:
     stage = make_stage(funded_ms=20_000)
-    moves.fund(stage.pk, funded_ms=15_000)
-    moves.fund(stage.pk, funded_ms=30_000)
+    shard_moves.fund(stage.pk, funded_ms=15_000)
+    shard_moves.fund(stage.pk, funded_ms=30_000)
     stage.refresh_from_db()
     assert stage.funded_ms == 30_000
 
@@ -365,8 +364,8 @@ def test_stages_of_ended_attempts_are_removed_after_a_while() -> None:
     current, void, recent = make_stage(), make_stage(), make_stage()
     for stage in (void, recent):
         requeue(stage)
-    ShardedStage.objects.exclude(pk=recent.pk).update(created_at=Now() - 2 * moves.VOID_KEPT)
-    assert moves.remove_void() == 1
+    ShardedStage.objects.exclude(pk=recent.pk).update(created_at=Now() - 2 * shard_moves.VOID_KEPT)
+    assert shard_moves.remove_void() == 1
     assert set(ShardedStage.objects.values_list("pk", flat=True)) == {current.pk, recent.pk}
 
 
@@ -375,17 +374,17 @@ def test_an_outdated_attempt_creates_no_stage() -> None:
     requeue(stage)
     again = ShardedStage(job=stage.job, attempt=1, stage=2, build=stage.build, created_at=Now())
     job = Job.objects.get(pk=stage.job_id)
-    assert not moves.create(again, [], job)
+    assert not shard_moves.create(again, [], job)
 
 
 def test_moves_take_one_round_trip() -> None:
     stage = make_stage()
     shard, run_id = started(stage)
     with traffic() as recorded:
-        moves.renew(shard, wanted_ms=1000)
+        shard_moves.renew(shard, wanted_ms=1000)
         end(shard, run_id)
         claim(stage)
-        moves.state(stage.pk)
+        shard_moves.state(stage.pk)
     assert recorded.round_trips == 4
 
 
@@ -393,7 +392,7 @@ def test_the_slots_used_are_counted() -> None:
     stage = make_stage()
     started(stage)
     started(stage)
-    assert moves.slots_used(stage.job) == 3
+    assert shard_moves.slots_used(stage.job) == 3
 
 
 def test_the_database_enforces_the_funds_and_seats() -> None:

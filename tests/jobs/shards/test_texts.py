@@ -11,18 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.profiles.analysis import Analysis, analyse
-from jobs.profiles.grammar import tokens
-from jobs.profiles.numbers import Bounds, Numbers
-from jobs.profiles.policy import Rules
-from jobs.shards.texts import (
-    ONE_ITERATION,
-    CutProfile,
-    cut,
-    first_input,
-    shard_input,
-    shard_text,
-)
+from jobs.execution.shard_texts import ONE_ITERATION, CutProfile, cut, first_input, shard_input, shard_text
+from simc.profiles.analysis import Analysis, analyse
+from simc.profiles.grammar import tokens
+from simc.profiles.numbers import Bounds, Numbers
+from simc.profiles.policy import Rules
 from tests.minisim.conftest import EXECUTABLE
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)

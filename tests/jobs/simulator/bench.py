@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import landlock
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Ended, Limits, Proxy, SimulatorProcess
-from jobs.simulator.sandbox import Sandbox, bubblewrap_works
+from sandbox import landlock
+from sandbox.confinement import Sandbox, bubblewrap_works
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import Ended, Limits, Proxy, SimulatorProcess
 
 HOSTILE = Path(__file__).parent / "hostile"
 START = "from tests.jobs.simulator import hostile; hostile.main()"
@@ -41,7 +41,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a s
 
 @functools.cache
 def may_leave_network() -> bool:
-    code = "from jobs.simulator import enter; raise SystemExit(not enter.leave_network())"
+    code = "from sandbox import enter; raise SystemExit(not enter.leave_network())"
     return subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 

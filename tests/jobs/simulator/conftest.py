@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator.children import children, descendants
-from jobs.simulator.launcher_client import launcher
+from sandbox.children import children, descendants
+from sandbox.launcher_client import launcher
 from tests.jobs.simulator.bench import Bench, alive, eventually, sandboxes
 
 

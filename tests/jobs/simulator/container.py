@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 
-from jobs.simulator import enter, seccomp
+from sandbox import enter, seccomp
 
 CALLS = {
     "landlock": {"x86_64": 444, "aarch64": 444},

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobs.simulator.report_reader import read_report
+from simc.report_reader import read_report
 
 MAX_BYTES = 1 << 30
 

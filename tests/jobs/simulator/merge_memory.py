@@ -10,9 +10,9 @@ from functools import partial
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
-from jobs.simulator.report_merge import merge
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import BrokenReport
+from simc.report_merge import merge
+from simc.report_reader import read_report
+from simc.reports import BrokenReport
 from tests.jobs.simulator.report_memory import (
     DPS,
     EMOJI,

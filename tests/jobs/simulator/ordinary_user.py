@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from jobs.simulator import enter
-from jobs.simulator.identity import closed_folders
+from sandbox import enter
+from sandbox.identity import closed_folders
 
 UID = 12345
 PROJECT = Path(__file__).parents[3]

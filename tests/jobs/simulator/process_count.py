@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jobs.simulator import enter, sandbox
-from jobs.simulator.landlock import checked
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import Limits, SimulatorProcess
+from sandbox import confinement, enter
+from sandbox.landlock import checked
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import Limits, SimulatorProcess
 
 CLONE_NEWPID = 0x20000000
 # The threads of the worker that read the simulator's output have ids too.
@@ -48,7 +48,7 @@ def run(bubblewrap: Path | None) -> None:
         process = SimulatorProcess(
             ["/bin/true"],
             directory=directory,
-            sandbox=sandbox.Sandbox(bubblewrap, "auto"),
+            sandbox=confinement.Sandbox(bubblewrap, "auto"),
             limits=LIMITS,
             readable=[],
             on_line=lambda *_: None,
@@ -64,7 +64,7 @@ def count(bubblewrap: Path | None) -> int:
     enter.mount("none", "/", "", enter.MS_REC | enter.MS_PRIVATE)
     enter.mount("proc", "/proc", "proc", 0)
     run(bubblewrap)
-    enter.mount("/dev/null", str(sandbox.INTERPRETER), "", enter.MS_BIND)
+    enter.mount("/dev/null", str(confinement.INTERPRETER), "", enter.MS_BIND)
     before = next_pid()
     run(bubblewrap)
     return next_pid() - before - 1 - READERS

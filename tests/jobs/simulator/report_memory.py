@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import BrokenReport
+from simc.report_reader import read_report
+from simc.reports import BrokenReport
 
 MAX_BYTES = 256 << 20
 PLAYERS = b'{"sim":{"players":['

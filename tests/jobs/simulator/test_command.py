@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.command import (
+from simc.command import (
     PROFILE_NAME,
     PROXY_PORT,
     BuildVersion,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator import csv_report
-from jobs.simulator.reports import Player, Profileset, Report, Statistics
+from simc import csv_report
+from simc.reports import Player, Profileset, Report, Statistics
 
 HEADER = "name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\r\n"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import seccomp
-from jobs.simulator.private_directory import PrivateDirectory
+from sandbox import seccomp
+from sandbox.private_directory import PrivateDirectory
 from tests.jobs.simulator.bench import (
     PROJECT,
     Bench,

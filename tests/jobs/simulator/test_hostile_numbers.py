@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.report_summary import summarise
-from jobs.simulator.reports import BrokenReport, Report
+from simc.report_reader import read_report
+from simc.report_summary import summarise
+from simc.reports import BrokenReport, Report
 from tests.jobs.simulator.test_reports import MAX_BYTES, SINGLE_PASS, load
 
 HOSTILE = (

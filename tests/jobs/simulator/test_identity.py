@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import identity
-from jobs.simulator.identity import LeasedUser, closed_folders, closed_path
-from jobs.simulator.layers import SandboxUnavailable
+from sandbox import identity
+from sandbox.identity import LeasedUser, closed_folders, closed_path
+from sandbox.layers import SandboxUnavailable
 from tests.jobs.simulator.bench import PROJECT, needs_root
 
 
@@ -34,7 +34,7 @@ def test_an_ordinary_user_cannot_lease_an_identity(monkeypatch: pytest.MonkeyPat
 
 COUNT = """
 import os, threading
-from jobs.simulator import enter, identity
+from sandbox import enter, identity
 enter.become_user(int(os.environ["USER_ID"]))
 stop = threading.Event()
 threads = [threading.Thread(target=stop.wait) for _ in range(5)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import landlock
+from sandbox import landlock
 from tests.jobs.simulator.bench import (
     PROJECT,
 )
@@ -22,7 +22,7 @@ def test_each_version_restricts_its_own_rights(abi: int, bits: int) -> None:
 ALONE = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from jobs.simulator import enter, landlock
+from sandbox import enter, landlock
 enter.prctl(enter.PR_SET_NO_NEW_PRIVS, 1)
 assert landlock.restrict(readable=["/"], writable=[], tcp_port=None)
 for action in (
@@ -51,7 +51,7 @@ def test_landlock_alone_restricts_files_network_and_signals(tmp_path: Path) -> N
 
 
 UNSCOPED = """
-from jobs.simulator import enter, landlock
+from sandbox import enter, landlock
 landlock.version = lambda: 5
 print(*enter.leave_network())
 """

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.simulator import process as processes
-from jobs.simulator import supervisor_client
-from jobs.simulator.launcher_client import LauncherClient, LauncherFailed, launcher
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from sandbox import process as processes
+from sandbox import supervisor_client
+from sandbox.launcher_client import LauncherClient, LauncherFailed, launcher
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import SimulatorNotStarted, SimulatorProcess
 from tests.jobs.simulator.bench import PROJECT, Bench, alive, eventually, needs_root, sockets_and_pipes_of
 
 
@@ -121,7 +121,7 @@ def fill(client: LauncherClient) -> None:
 
 def test_a_launcher_that_takes_no_request_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     client = LauncherClient()
-    monkeypatch.setattr("jobs.simulator.launcher_client.SEND_SECONDS", 0.2)
+    monkeypatch.setattr("sandbox.launcher_client.SEND_SECONDS", 0.2)
     pid = client.launch({}, [])
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(LauncherFailed, match="did not accept the request"):
@@ -132,7 +132,7 @@ def test_a_launcher_that_takes_no_request_is_replaced(monkeypatch: pytest.Monkey
 
 def test_a_launcher_that_cannot_start_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher.stop()
-    monkeypatch.setattr("jobs.simulator.sandbox.INTERPRETER", Path("/nowhere/python"))
+    monkeypatch.setattr("sandbox.confinement.INTERPRETER", Path("/nowhere/python"))
     with pytest.raises(SimulatorNotStarted, match="No such file"), bench.process("status", 0):
         pass
     monkeypatch.undo()
@@ -188,7 +188,7 @@ def test_another_run_does_not_keep_the_output_open(bench: Bench) -> None:
 
 INHERITED = """
 import os, sys, threading
-from jobs.simulator.launcher_client import launcher
+from sandbox.launcher_client import launcher
 pid = launcher.launch({}, [])
 launcher.lock.acquire()
 child = os.fork()
@@ -210,9 +210,9 @@ def test_a_forked_worker_gets_its_own_launcher() -> None:
 FORKING_WORKER = """
 import os, sys, time
 from pathlib import Path
-from jobs.simulator.process import Limits, SimulatorProcess
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.sandbox import Sandbox
+from sandbox.process import Limits, SimulatorProcess
+from sandbox.private_directory import PrivateDirectory
+from sandbox.confinement import Sandbox
 
 top, bubblewrap = sys.argv[1:]
 limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
@@ -259,7 +259,7 @@ def test_the_launcher_kills_a_hanging_supervisor_at_its_end(bench: Bench) -> Non
 
 
 def test_the_launcher_ends_with_its_worker() -> None:
-    code = "from jobs.simulator.launcher_client import launcher; print(launcher.launch({}, []))"
+    code = "from sandbox.launcher_client import launcher; print(launcher.launch({}, []))"
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -2,7 +2,7 @@
 
 import signal
 
-from jobs.simulator.process import resource_limits
+from sandbox.process import resource_limits
 from tests.jobs.simulator.bench import (
     LIMITS,
     Bench,

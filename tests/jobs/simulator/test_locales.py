@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import locales
+from sandbox import locales
 from tests.jobs.simulator.bench import Bench
 
 needs_source = pytest.mark.skipif(locales.source() is None, reason="this system has no C.UTF-8 of glibc")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.log_merge import merge_logs
-from jobs.simulator.messages import failure_message, warnings
-from jobs.simulator.streams import Log
+from jobs.execution.log_merge import merge_logs
+from sandbox.streams import Log
+from simc.messages import failure_message, warnings
 
 NOTE = re.compile(rb"\[cut after \d+ bytes\]\n")
 

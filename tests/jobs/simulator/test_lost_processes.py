@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.simulator import children, namespaces, supervisor_client
-from jobs.simulator.launcher_client import LauncherClient
-from jobs.simulator.supervisor_client import SupervisorClient
+from sandbox import children, namespaces, supervisor_client
+from sandbox.launcher_client import LauncherClient
+from sandbox.supervisor_client import SupervisorClient
 from tests.jobs.simulator.bench import PROJECT
 
 
@@ -113,7 +113,7 @@ def test_a_launcher_that_cannot_be_killed_is_replaced(monkeypatch: pytest.Monkey
     os.kill(before, signal.SIGSTOP)
     assert client.process
     stuck = client.process
-    monkeypatch.setattr("jobs.simulator.launcher_client.KILL_SECONDS", 0.1)
+    monkeypatch.setattr("sandbox.launcher_client.KILL_SECONDS", 0.1)
     monkeypatch.setattr(stuck, "kill", lambda: None)
     started_at = time.monotonic()
     client.replace(before)
@@ -138,7 +138,7 @@ def test_attempts_to_kill_become_rarer() -> None:
 # its socket.
 STUCK = """
 import os, socket, sys, threading, time
-from jobs.simulator import children, launcher
+from sandbox import children, launcher
 
 children.adopt_orphans()
 theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -16,10 +16,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from jobs.simulator import enter, usage
-from jobs.simulator import supervisor as supervising
-from jobs.simulator.supervisor import Supervisor
-from jobs.simulator.usage import (
+from sandbox import enter, usage
+from sandbox import supervisor as supervising
+from sandbox.supervisor import Supervisor
+from sandbox.usage import (
     PAGE_BYTES,
     MemoryCgroup,
     memory_use,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.messages import distinct, failure_message, is_cut_short, listed, printed_warnings, warnings
-from jobs.simulator.report_reader import read_report
+from simc.messages import distinct, failure_message, is_cut_short, listed, printed_warnings, warnings
+from simc.report_reader import read_report
 
 UNKNOWN = "Warning: Unknown option 'json3' with value 'o3.json', ignoring"
 NO_LIST = "Player 'Frosty' uses call_action_list with unknown action list nolist"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator.layers import PROTECTIONS
-from jobs.simulator.private_directory import PrivateDirectory
+from sandbox.layers import PROTECTIONS
+from sandbox.private_directory import PrivateDirectory
 from tests.jobs.simulator.bench import (
     PROJECT,
     Bench,
@@ -23,9 +23,9 @@ DRIVER = """
 import sys
 from contextlib import closing
 from pathlib import Path
-from jobs.simulator.process import Limits, SimulatorNotStarted, SimulatorProcess
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.sandbox import Sandbox
+from sandbox.process import Limits, SimulatorNotStarted, SimulatorProcess
+from sandbox.private_directory import PrivateDirectory
+from sandbox.confinement import Sandbox
 
 limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
                 processes=30, open_files=64, log_bytes=1000, output_bytes=100000)

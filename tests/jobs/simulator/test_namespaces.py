@@ -6,14 +6,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.simulator import namespaces, sandbox
-from jobs.simulator.process import SimulatorNotStarted
-from jobs.simulator.sandbox import Sandbox
+from sandbox import confinement, namespaces
+from sandbox.confinement import Sandbox
+from sandbox.process import SimulatorNotStarted
 from tests.jobs.simulator.bench import Bench
 
 BUBBLEWRAP = Path(shutil.which("bwrap") or "/nowhere/bwrap")
 needs_bubblewrap = pytest.mark.skipif(
-    not sandbox.bubblewrap_works(BUBBLEWRAP), reason="bubblewrap is absent or cannot work here"
+    not confinement.bubblewrap_works(BUBBLEWRAP), reason="bubblewrap is absent or cannot work here"
 )
 
 
@@ -76,8 +76,8 @@ def test_a_bubblewrap_that_cannot_be_joined_does_not_work(plain: Bench) -> None:
     """The test of bubblewrap at startup joins its namespaces too."""
     replace_bubblewrap(plain, "echo && read -r _")
     assert plain.sandbox.bubblewrap
-    assert not sandbox.bubblewrap_works(plain.sandbox.bubblewrap)
-    assert sandbox.bubblewrap_works(BUBBLEWRAP)
+    assert not confinement.bubblewrap_works(plain.sandbox.bubblewrap)
+    assert confinement.bubblewrap_works(BUBBLEWRAP)
 
 
 def namespaces_of(process: psutil.Process) -> dict[str, str]:

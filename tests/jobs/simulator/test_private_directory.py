@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator.private_directory import PrivateDirectory, UnsafeOutput, open_output, remove_tree
+from sandbox.private_directory import PrivateDirectory, UnsafeOutput, open_output, remove_tree
 from tests.jobs.simulator.bench import (
     Bench,
     needs_root,

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.process import SimulatorNotStarted, SimulatorProcess
+from sandbox.private_directory import PrivateDirectory
+from sandbox.process import SimulatorNotStarted, SimulatorProcess
 from tests.jobs.simulator.bench import (
     LIMITS,
     PROJECT,
@@ -174,9 +174,9 @@ def test_a_daemon_does_not_outlive_its_simulator(bench: Bench) -> None:
 WORKER = """
 import sys, time
 from pathlib import Path
-from jobs.simulator.process import Limits, SimulatorProcess
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.sandbox import Sandbox
+from sandbox.process import Limits, SimulatorProcess
+from sandbox.private_directory import PrivateDirectory
+from sandbox.confinement import Sandbox
 
 top, bubblewrap, executable, behaviour, *rest = sys.argv[1:]
 limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.progress import ParallelSets, Phase, ProgressMeter, parse_update
+from simc.progress import ParallelSets, Phase, ProgressMeter, parse_update
 
 BAR = "[=====>..............]"
 

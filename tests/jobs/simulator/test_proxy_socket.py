@@ -12,9 +12,9 @@ from typing import Self
 
 import pytest
 
-from jobs.simulator import landlock
-from jobs.simulator.command import PROXY_PORT
-from jobs.simulator.process import SimulatorNotStarted, take_listener
+from sandbox import landlock
+from sandbox.process import SimulatorNotStarted, take_listener
+from simc.command import PROXY_PORT
 from tests.jobs.simulator.bench import (
     Bench,
     refusals,

@@ -8,9 +8,9 @@ from unittest.mock import patch
 import pytest
 
 from jobs.execution.results import merged
-from jobs.simulator import report_abilities, report_details, report_values
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import Report
+from simc import report_abilities, report_details, report_values
+from simc.report_reader import read_report
+from simc.reports import Report
 
 BAD_NUMBERS: list[Any] = [-1, None, "5", True, [], {}, 1e31]
 

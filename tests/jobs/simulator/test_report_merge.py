@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.json_writer import Writer
-from jobs.simulator.report_merge import SUMMED, BrokenShardReport, ReportsTooLarge, merge
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.reports import BrokenReport, Profileset, Report, Statistics, merged_report, wrong_iterations
+from simc.json_writer import Writer
+from simc.report_merge import SUMMED, BrokenShardReport, ReportsTooLarge, merge
+from simc.report_reader import read_report
+from simc.reports import BrokenReport, Profileset, Report, Statistics, merged_report, wrong_iterations
 from tests.jobs.simulator.test_reports import FIXTURES, JSON, MAX_BYTES, load, paths_in, read, replaced
 
 PLAYERS = [{"name": "Base", "collected_data": {"dps": {"mean": 5.5, "count": 1}}}]
@@ -276,7 +276,7 @@ class TestBrokenReports:
         ("limit", "reason"), [("MAX_ENTRIES", "more than 3 results"), ("MAX_NAME_CHARACTERS", "too long")]
     )
     def test_names_are_limited(self, limit: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(f"jobs.simulator.report_merge.{limit}", 3)
+        monkeypatch.setattr(f"simc.report_merge.{limit}", 3)
         assert merged(report(), report("a", "b"), report("b", "c"))
         with pytest.raises(ReportsTooLarge, match=reason):
             merged(report(), report("a", "b"), report("c", "d"))

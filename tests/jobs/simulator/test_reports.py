@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.execution.replicates import pooled, widening
-from jobs.simulator.report_reader import read_report
-from jobs.simulator.report_summary import summarise
-from jobs.simulator.reports import BrokenReport, Report
+from jobs.planning.replicates import pooled, widening
+from simc.report_reader import read_report
+from simc.report_summary import summarise
+from simc.reports import BrokenReport, Report
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SINGLE_PASS = {"enabled": False, "reason": "not_requested", "stages": []}

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import layers, sandbox, seccomp
-from jobs.simulator.private_directory import PrivateDirectory
-from jobs.simulator.sandbox import Confinement, NotRunnable, Sandbox, require_runnable
+from sandbox import confinement, layers, seccomp
+from sandbox.confinement import Confinement, NotRunnable, Sandbox, require_runnable
+from sandbox.private_directory import PrivateDirectory
 from tests.jobs.simulator.bench import (
     needs_root,
 )
 
 
-def confinement(tmp_path: Path, *, proxy_port: int | None = None, uid: int | None = None) -> Confinement:
+def confined(tmp_path: Path, *, proxy_port: int | None = None, uid: int | None = None) -> Confinement:
     return Confinement(
         directory=PrivateDirectory.create(tmp_path),
         readable=[tmp_path],
@@ -47,7 +47,7 @@ def test_a_bubblewrap_that_does_not_work_is_not_used() -> None:
 
 @pytest.mark.parametrize("port", [None, 3128])
 def test_the_network_of_the_machine_is_never_shared(tmp_path: Path, port: int | None) -> None:
-    command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, proxy_port=port))
+    command = confinement.bubblewrap_command(Path("/bwrap"), confined(tmp_path, proxy_port=port))
     assert "--unshare-net" in command
     assert "/etc/resolv.conf" not in command
     assert "/etc/hosts" not in command
@@ -55,8 +55,8 @@ def test_the_network_of_the_machine_is_never_shared(tmp_path: Path, port: int | 
 
 
 def test_bubblewrap_keeps_no_capabilities(tmp_path: Path) -> None:
-    assert "--unshare-user" in sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path))
-    command = sandbox.bubblewrap_command(Path("/bwrap"), confinement(tmp_path, uid=61184))
+    assert "--unshare-user" in confinement.bubblewrap_command(Path("/bwrap"), confined(tmp_path))
+    command = confinement.bubblewrap_command(Path("/bwrap"), confined(tmp_path, uid=61184))
     assert command[command.index("--cap-drop") + 1] == "ALL"
     assert "--cap-add" not in command
     assert "--unshare-user" not in command
@@ -71,19 +71,19 @@ def test_missing_protections_are_listed() -> None:
 
 def test_a_machine_without_a_filter_lacks_seccomp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert Sandbox(None).second_stage(["/bin/true"], confinement(tmp_path))["seccomp"] == ""
+    assert Sandbox(None).second_stage(["/bin/true"], confined(tmp_path))["seccomp"] == ""
     assert not seccomp.is_supported("riscv64")
 
 
 BUBBLEWRAP = Path(shutil.which("bwrap") or "/nowhere/bwrap")
 
 
-@pytest.mark.skipif(not sandbox.bubblewrap_works(BUBBLEWRAP), reason="bubblewrap is absent or cannot work here")
+@pytest.mark.skipif(not confinement.bubblewrap_works(BUBBLEWRAP), reason="bubblewrap is absent or cannot work here")
 def test_bubblewrap_alone_leaves_one_directory_writable(tmp_path: Path) -> None:
-    granted = confinement(tmp_path)
+    granted = confined(tmp_path)
     paths = f"/here /dev/here /dev/shm/here {tmp_path}/here ../here here"
     script = f"cd {granted.directory.cwd}; for place in {paths}; do touch $place && echo $place; done"
-    command = sandbox.bubblewrap_command(BUBBLEWRAP, granted)
+    command = confinement.bubblewrap_command(BUBBLEWRAP, granted)
     done = subprocess.run([*command, "--", "/bin/sh", "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["here"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.simulator import seccomp
+from sandbox import seccomp
 
 MACHINES = list(seccomp.ARCHITECTURES)
 ALLOWED, KILLED = seccomp.ALLOW, seccomp.KILL_PROCESS

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.simulator.reports import Player, Profileset, Report, Statistics, wrong_iterations
-from jobs.simulator.result_warnings import target_not_reached, without_result
-from jobs.simulator.shortfall import Asked, shortfall
+from simc.reports import Player, Profileset, Report, Statistics, wrong_iterations
+from simc.result_warnings import target_not_reached, without_result
+from simc.shortfall import Asked, shortfall
 
 DPS = Statistics(mean=1000, mean_stddev=5, stddev=100, min=1, max=2000)
 """With an error of 0.98 %."""

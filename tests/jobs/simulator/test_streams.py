@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.simulator.streams import Lines, Log
+from sandbox.streams import Lines, Log
 from tests.jobs.simulator.bench import (
     Bench,
 )

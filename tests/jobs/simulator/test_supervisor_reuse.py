@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.simulator import children, launcher_client, namespaces
-from jobs.simulator.launcher import Launcher, SupervisorProcess
-from jobs.simulator.process import Ended, SimulatorNotStarted
+from sandbox import children, launcher_client, namespaces
+from sandbox.launcher import Launcher, SupervisorProcess
+from sandbox.process import Ended, SimulatorNotStarted
 from tests.jobs.simulator.bench import PROJECT, Bench, eventually, sockets_and_pipes_of
 
 
@@ -72,7 +72,7 @@ def test_a_supervisor_counts_the_time_of_its_simulators(bench: Bench) -> None:
 # A supervisor with two requests; it prints how often it was idle.
 SERVING = """
 import contextlib, os, socket, sys
-from jobs.simulator import supervisor
+from sandbox import supervisor
 
 class Run:
     def __init__(self, specification, worker, **_):

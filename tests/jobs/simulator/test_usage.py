@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jobs.simulator import usage
-from jobs.simulator.private_directory import PrivateDirectory
+from sandbox import usage
+from sandbox.private_directory import PrivateDirectory
 from tests.jobs.simulator.bench import (
     PROJECT,
     Bench,
@@ -88,7 +88,7 @@ def test_a_removed_directory_uses_no_disk(tmp_path: Path) -> None:
 
 LOWER = """
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
-from jobs.simulator import enter
+from sandbox import enter
 setrlimit(RLIMIT_NOFILE, (50, 60))
 enter.limit_resources({"RLIMIT_NOFILE": (64, 64)})
 print(*getrlimit(RLIMIT_NOFILE))

@@ -28,8 +28,8 @@ def enter_user_namespace():
     os.read(there[0], 1)
 
 enter_user_namespace()
-from jobs.simulator import namespaces
-from jobs.simulator.sandbox import Sandbox
+from sandbox import namespaces
+from sandbox.confinement import Sandbox
 from tests.jobs.simulator.bench import Bench
 from tests.jobs.simulator.test_namespaces import BUBBLEWRAP
 

@@ -1,0 +1,1 @@
+"""Pages about the account: clients, people, webhooks, credits, data."""

@@ -1,0 +1,142 @@
+"""Pages of webhook events and their attempts, and resending events."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import NON_FIELD_ERRORS
+from django.db import transaction
+from django.db.models import Count, Max
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+
+from clients import form_tokens
+from clients.errors import FormAlreadySent, InvalidFormToken
+from clients.members import Role
+from clients.models import Client
+from dashboard.access import AccountAccess, account_page
+from dashboard.account.clients import OLD_FORM, find_client
+from dashboard.forms import form_data
+from dashboard.paging import page_of
+from jobs.results import queries
+from webhooks import endpoints
+from webhooks.endpoints import EndpointError
+from webhooks.models import Delivery, Event
+from webhooks.redelivery import Redelivery, events_of, redeliver, redeliver_failed
+
+FORM = "event"
+MINUTE = "%Y-%m-%dT%H:%M"
+RELOAD = "Reload this page to see its attempts."
+REDELIVERY_MESSAGES = {
+    Redelivery.SCHEDULED: f"Event queued. {RELOAD}",
+    Redelivery.IN_FLIGHT: f"The event is already being sent. {RELOAD}",
+    Redelivery.GONE: "The event no longer exists.",
+}
+
+
+class PeriodForm(forms.Form):
+    """A period in minutes, UTC."""
+
+    since = forms.DateTimeField(label="From (UTC)")
+    until = forms.DateTimeField(label="To (UTC)")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=MINUTE)
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a period that ends before it starts."""
+        values: dict[str, Any] = super().clean() or {}
+        if {"since", "until"} <= values.keys() and values["since"] >= values["until"]:
+            self.add_error("until", "The end must be after the start.")
+        return values
+
+
+def log_of(request: HttpRequest, access: AccountAccess, client: Client) -> dict[str, Any]:
+    """Return a page of a client's events, with their last attempts and their jobs' titles. Four queries."""
+    only_failed = request.GET.get("show") == "failed"
+    events = events_of(client)
+    if only_failed:
+        events = events.filter(state=Event.State.FAILED)
+    page = page_of(request, events, account_id=access.account.pk)
+    titles = queries.titles_of(access.account, [event.job_id for event in page.rows if event.job_id])
+    log = [{**row, "title": titles.get(row["event"].job_id)} for row in _with_attempts(page.rows)]
+    return {"page": page, "log": log, "only_failed": only_failed}
+
+
+def _with_attempts(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return events with their last attempt and number of attempts. Two queries."""
+    counted = Delivery.objects.filter(event__in=events).values("event_id")
+    rows = {row["event_id"]: row for row in counted.annotate(attempts=Count("pk"), newest=Max("pk"))}
+    newest = Delivery.objects.in_bulk([row["newest"] for row in rows.values()])
+    none = {"attempts": 0, "newest": None}
+    pairs = ((event, rows.get(event.pk, none)) for event in events)
+    return [
+        {"event": event, "attempts": row["attempts"], "last": newest.get(row["newest"])} for event, row in pairs
+    ]
+
+
+@account_page(post=Role.MEMBER)
+def event(request: HttpRequest, access: AccountAccess, name: str) -> HttpResponse:
+    """Show an event with its attempts, or resend it."""
+    shown = get_object_or_404(Event.objects.select_related("client"), name=name, client__account=access.account)
+    if request.method == "POST":
+        _resend(request, access, shown)
+        return redirect("event", access.account.name, shown.name)
+    page = page_of(request, Delivery.objects.filter(event=shown), account_id=access.account.pk)
+    context = {
+        "section": "clients",
+        "event": shown,
+        "title": queries.titles_of(access.account, [shown.job_id] if shown.job_id else []).get(shown.job_id or 0),
+        "client": shown.client,
+        "body": bytes(shown.body).decode(),
+        "page": page,
+        "is_enabled": endpoints.is_enabled(shown.client),
+        "token": form_tokens.issue(access.user.pk, FORM),
+    }
+    return render(request, "dashboard/event.html", context)
+
+
+def _resend(request: HttpRequest, access: AccountAccess, event: Event) -> None:
+    """Resend an event, once for each form, and add a message with the result."""
+    try:
+        with transaction.atomic():
+            form_tokens.use(request.POST.get("form", ""), access.user.pk, FORM)
+            redelivery = redeliver(event)
+    except FormAlreadySent:
+        messages.info(request, "This form was already submitted. The event was resent only once.")
+    except InvalidFormToken:
+        messages.error(request, OLD_FORM)
+    except EndpointError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, REDELIVERY_MESSAGES[redelivery])
+
+
+def _queued(count: int) -> str:
+    """Return the message about the number of events that were queued."""
+    if not count:
+        return "No failed events in this period."
+    return "1 event queued." if count == 1 else f"{count:,} events queued."
+
+
+@account_page(post=Role.MEMBER)
+def send_failed(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
+    """Resend all failed events of a period. Submitting the form twice resends nothing more."""
+    client = find_client(access, client_id)
+    now = timezone.now()
+    period = {"since": now - timedelta(days=1), "until": now + timedelta(minutes=1)}
+    form = PeriodForm(form_data(request), initial=period)
+    if form.is_valid():
+        try:
+            count = redeliver_failed(client, **form.cleaned_data)
+        except EndpointError as error:
+            form.add_error(NON_FIELD_ERRORS, str(error))
+        else:
+            messages.success(request, _queued(count))
+            return redirect("webhook", access.account.name, client.pk)
+    return render(request, "dashboard/send_failed.html", {"section": "clients", "client": client, "form": form})

@@ -1,0 +1,1 @@
+"""Pages about jobs: list, form, one job, comparison, history."""

@@ -1,0 +1,340 @@
+"""The job form: builds an API request from its fields and submits it.
+
+The API validates the request; its errors are shown next to the fields they concern.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+
+from clients import form_tokens, rate_limits
+from clients.errors import FormAlreadySent, InvalidFormToken
+from clients.members import Role
+from clients.models import Client
+from dashboard.access import AccountAccess, account_page
+from dashboard.forms import form_data
+from dashboard.jobs.job_check import Check, check_of, lines_in_context, listed
+from dashboard.jobs.job_form_errors import message_of
+from dashboard.jobs.job_list import clients_of
+from dashboard.jobs.run_again import initial_values
+from jobs import api_mode
+from jobs.api.submission_request import MAX_PROFILE_BYTES, from_json, set_at_path
+from jobs.enums import Channel, Priority
+from jobs.errors import JobsError, ProfileRejected
+from jobs.models import Build
+from jobs.results import queries
+from jobs.submission import accept, dry_run, shortage
+from jobs.submission.accept import Accepted
+from jobs.submission.dry_run import DryRun
+from jobs.submission.validation import Sender
+from simservice.api.errors import (
+    ApiError,
+    BuildPinNotAllowed,
+    BuildPinUnavailable,
+    ProfileRefused,
+    ProfileTooLarge,
+    TooManyVariants,
+    ValidationFailed,
+    WebhookNotConfigured,
+)
+from simservice.api.exception_handler import as_api_error
+
+PURPOSE = "job"
+OLD_FORM = "This form has expired. Nothing was submitted. Submit it again."
+# The path of each field in the API request.
+REQUEST_PATHS = {
+    "channel": "build.channel",
+    "branch": "build.gitBranch",
+    "build": "build.id",
+    "profile": "profile.text",
+    "stages": "runtime.multiStage",
+    "queue_seconds": "runtime.maxQueueSeconds",
+    "priority": "priority",
+    "metadata": "metadata",
+    "game_id": "credentials.bnetClientId",
+    "game_secret": "credentials.bnetClientSecret",
+    "webhook": "webhook.events",
+    "html": "artifacts.html",
+    "csv": "artifacts.csv",
+    "json_version": "artifacts.json.version",
+}
+# The field that each error without a path concerns.
+ERROR_FIELDS: dict[type[ApiError], str] = {
+    ProfileRefused: "profile",
+    ProfileTooLarge: "profile",
+    TooManyVariants: "profile",
+    BuildPinNotAllowed: "build",
+    BuildPinUnavailable: "build",
+    WebhookNotConfigured: "webhook",
+}
+CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
+LISTED_PROFILES = 8
+# The page's script shows them too.
+TOO_LARGE = "The profile is larger than 2 MB. Split it into several jobs."
+NOT_UTF_8 = "The file is not UTF-8 text. Save it as UTF-8, or paste its text."
+
+
+class JobForm(forms.Form):
+    """All options of a job."""
+
+    form = forms.CharField(widget=forms.HiddenInput, required=False)
+    profile = forms.CharField(
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
+        help_text="Paste the SimC addon export or a .simc file, up to 2 MB.",
+    )
+    file = forms.FileField(
+        label="Profile file",
+        required=False,
+        widget=forms.FileInput(attrs={"accept": ".simc,.txt,text/plain"}),
+        help_text="Replaces the text above.",
+    )
+    client = forms.ChoiceField(help_text="The job counts toward this client's usage and can notify its webhook.")
+    channel = forms.ChoiceField(label="Build channel", choices=Channel.choices, initial=Channel.LATEST)
+    branch = forms.ChoiceField(label="Branch", choices=[(name, name) for name in settings.GIT_BRANCHES])
+    build = forms.ChoiceField(label="Pinned build", required=False, help_text="Overrides the build channel.")
+    stages = forms.BooleanField(
+        label="Run variants in stages",
+        required=False,
+        help_text="Drops clearly weaker variants early, which saves credits.",
+    )
+    priority = forms.ChoiceField(
+        choices=[(each.api_name, each.label) for each in Priority], initial=Priority.STANDARD.api_name
+    )
+    cap = forms.IntegerField(required=False)
+    queue_seconds = forms.IntegerField(label="Queue limit (seconds)", required=False)
+    html = forms.BooleanField(label="HTML report", required=False)
+    csv = forms.BooleanField(label="CSV table", required=False)
+    json_version = forms.TypedChoiceField(
+        label="JSON report", choices=[(2, "Version 2"), (3, "Version 3 (experimental)")], coerce=int, initial=2
+    )
+    webhook = forms.BooleanField(label="Notify the client's webhook when the job ends", required=False)
+    metadata = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="One entry per line, for example “raid: Liberation”. Returned unchanged with the job.",
+    )
+    game_id = forms.CharField(label="Game API client ID", required=False)
+    game_secret = forms.CharField(
+        label="Game API client secret",
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="Enter both or neither. Encrypted, never shown, and deleted when the job ends.",
+    )
+
+    def __init__(self, access: AccountAccess, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["profile"].required = "file" not in self.files
+        plan = access.account.plan
+        self.fields["client"].choices = list(clients_of(access.account))  # type: ignore[attr-defined]
+        pins = list(_pinnable_builds(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
+        self.fields["build"].choices = [("", "None"), *pins]  # type: ignore[attr-defined]
+        for name, has_no_choice in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
+            if has_no_choice:
+                del self.fields[name]
+        cap, queue_seconds = self.fields["cap"], self.fields["queue_seconds"]
+        cap_field = api_mode.current().cap_field
+        self.request_paths = REQUEST_PATHS | {"cap": f"runtime.{cap_field}"}
+        cap.label = CAP_LABELS[cap_field]
+        rate = plan.credits_per_second
+        limits = {
+            "maxCredits": (rate, plan.max_credits_per_job),
+            "maxRuntimeSeconds": (1, plan.max_runtime_seconds),
+        }
+        least, most = limits[cap_field]
+        cap.help_text = f"{least:,} to {most:,}. Each started second of simulation costs {rate:,} credits."
+        queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
+        self.fields["game_id"].widget.attrs["autocomplete"] = "off"
+
+    def clean_file(self) -> str:
+        """Return the text of the file, empty without one. It becomes the profile, even if the form is rejected."""
+        chosen = self.cleaned_data["file"]
+        if chosen is None:
+            return ""
+        if chosen.size > MAX_PROFILE_BYTES:
+            raise ValidationError(TOO_LARGE)
+        try:
+            text = chosen.read().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValidationError(NOT_UTF_8) from None
+        self.data = data = cast(QueryDict, self.data).copy()
+        data["profile"] = text
+        self.cleaned_data["profile"] = text
+        return str(text)
+
+    def profile_text(self) -> str:
+        """Return the profile of a valid form, with the line breaks of the API."""
+        return str(self.cleaned_data["profile"]).replace("\r\n", "\n")
+
+    def focus_first_error(self) -> None:
+        """Let the browser focus the first field with an error."""
+        first = next((name for name in self.fields if name in self.errors), None)
+        if first is not None:
+            self.fields[first].widget.attrs["autofocus"] = True
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body of the API request, without empty fields."""
+        body: dict[str, Any] = {}
+        values = self.cleaned_data | {"profile": self.profile_text()}
+        values["metadata"] = dict(_metadata_entries(values["metadata"]))
+        values["webhook"] = values["webhook"] and ["job.terminal"]
+        for name, path in self.request_paths.items():
+            value = values.get(name)
+            # Zero is not empty: the API rejects it.
+            if value or (value == 0 and value is not False):
+                set_at_path(body, path, value)
+        return body
+
+    def add_api_error(self, error: ApiError) -> None:
+        """Show an API error next to the field it concerns."""
+        if isinstance(error, ValidationFailed):
+            for issue in error.issues:
+                self.add_error(self._field_at(issue["path"]), issue["message"])
+        else:
+            field = ERROR_FIELDS.get(type(error), NON_FIELD_ERRORS)
+            self.add_error(field if field in self.fields else NON_FIELD_ERRORS, message_of(error))
+
+    def _field_at(self, path: str) -> str:
+        """Return the field for a path of the API request."""
+        matching = (
+            name for name, own in self.request_paths.items() if path.startswith(own) or own.startswith(f"{path}.")
+        )
+        return next((name for name in matching if name in self.fields), NON_FIELD_ERRORS)
+
+
+def _metadata_entries(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the metadata entries, one per line. A line without a colon has an empty value."""
+    for line in text.splitlines():
+        if line.strip():
+            name, _, value = line.partition(":")
+            yield name.strip(), value.strip()
+
+
+def _pinnable_builds(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the builds that a job can be pinned to, as choices. One query."""
+    builds = Build.objects.filter(git_branch__in=branches, withdrawn_at=None).order_by("-created_at")
+    return ((str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100])
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneForm:
+    """A form that creates at most one job (`accept.Deduplication`)."""
+
+    form: str
+    user_id: int
+
+    def find_replay(self) -> None:
+        """Raise FormAlreadySent if the form has already created a job, or InvalidFormToken."""
+        form_tokens.require_unused(self.form, self.user_id, PURPOSE)
+
+    @contextmanager
+    def storing(self) -> Iterator[None]:
+        """Mark the form as used in the transaction that stores the job. Raises FormAlreadySent."""
+        with transaction.atomic():
+            form_tokens.use(self.form, self.user_id, PURPOSE)
+            yield
+
+    def record(self, accepted: Accepted) -> None:
+        """Return None: a form has no idempotency key."""
+
+
+@account_page(post=Role.MEMBER)
+def submit_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
+    """Show the job form, prefilled from an earlier job if requested; submit a job."""
+    form = JobForm(access, form_data(request), request.FILES or None, initial=initial_values(request, access))
+    rejected: list[dict[str, Any]] = []
+    if request.method == "POST" and form.is_valid():
+        try:
+            return _submit(request, access, form)
+        except FormAlreadySent:
+            messages.info(request, "This form was already submitted. Its job is in the list.")
+            return redirect("jobs", access.account.name)
+        except InvalidFormToken:
+            form.add_error(NON_FIELD_ERRORS, OLD_FORM)
+        except (ApiError, JobsError) as error:
+            if isinstance(error, ProfileRejected):
+                rejected = lines_in_context(form.profile_text(), error.refusals)
+            form.add_api_error(as_api_error(error))
+    return _page(request, access, form, rejected=rejected)
+
+
+@account_page(post=Role.MEMBER, get=False)
+def check_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
+    """Show what the form's job would run and cost, or why it would be refused. Submit nothing.
+
+    The page's script sends `part` to get only the result.
+    """
+    form, check = JobForm(access, request.POST, request.FILES), None
+    rejected: list[dict[str, Any]] = []
+    if "part" in request.POST and not request.POST.get("profile", "").strip():
+        return _page(request, access, JobForm(access))
+    if form.is_valid():
+        try:
+            found = _dry_run(request, access, form)
+        except ApiError as error:
+            form.add_api_error(error)
+        else:
+            check = check_of(found, plan=access.account.plan)
+            rejected = lines_in_context(form.profile_text(), found.refusals)
+            if found.refusal:
+                form.add_api_error(as_api_error(found.refusal))
+    return _page(request, access, form, rejected=rejected, check=check)
+
+
+def _page(
+    request: HttpRequest,
+    access: AccountAccess,
+    form: JobForm,
+    *,
+    rejected: Sequence[Mapping[str, Any]] = (),
+    check: Check | None = None,
+) -> HttpResponse:
+    """Render the form with the result of its check, or only that result."""
+    context = {"section": "jobs", "form": form, "check": check, "rejected": rejected}
+    if "part" in request.POST:
+        return render(request, "dashboard/job_check.html", context)
+    form.focus_first_error()
+    context |= {
+        "shortage": shortage.find(access.account),
+        "recent": queries.recent_profiles(access.account, count=LISTED_PROFILES) if access.may_change else [],
+        "token": form_tokens.issue(access.user.pk, PURPOSE),
+        "max_bytes": MAX_PROFILE_BYTES,
+        "words": {"too_large": TOO_LARGE, "not_text": NOT_UTF_8},
+    }
+    return render(request, "dashboard/submit_job.html", context)
+
+
+def _dry_run(request: HttpRequest, access: AccountAccess, form: JobForm) -> DryRun:
+    """Return the dry run of the form's job. Raises an ApiError."""
+    rate_limits.spend_check(request, access.account)
+    return dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
+
+
+def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpResponse:
+    """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
+    rate_limits.spend(request, rate_limits.submission_limit(access.account))
+    rate_limits.spend_bytes(access.account, rate_limits.length_of(request))
+    asked = from_json(form.body())
+    one_form = OneForm(form=form.cleaned_data["form"], user_id=access.user.pk)
+    # A repeated form raises an error instead of a replay.
+    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(access, form)), deduplication=one_form))
+    messages.success(request, "Job submitted.")
+    for warning in listed(accepted.warnings):
+        messages.warning(request, warning)
+    return redirect("job", access.account.name, accepted.job.pk)
+
+
+def _client_of(access: AccountAccess, form: JobForm) -> Client:
+    """Return the selected client with its account and plan. One query."""
+    client = Client.objects.get(pk=form.cleaned_data["client"], account=access.account)
+    client.account = access.account
+    return client

@@ -1,0 +1,81 @@
+"""The share page of a job, for anyone with its link (docs/reference/api.md#share-page).
+
+It shows the full summary, like the public manifest, but never the account, the client or the metadata.
+"""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from clients.rate_limits import limited_by_address
+from dashboard import results
+from dashboard.jobs.files import files_of, missing_files_of
+from jobs.api.links import LinkBuilder, path_to
+from jobs.artifacts import retention
+from jobs.live.progress import progress_of
+from jobs.models import Job
+from jobs.queue import forecast
+from jobs.results import labels, queries
+from simservice.api.methods import read_only
+from simservice.postgresql.connections import snapshot
+
+HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+
+
+@read_only
+@limited_by_address
+def share(request: HttpRequest, token: str) -> HttpResponse:
+    """Show one job. Raises Http404 for an unknown link or after the retention period."""
+    options = results.Options.of(request.GET)
+    with snapshot():
+        job = queries.find_shared(token)
+        files, result = (files_of(job, is_public=True), results.load(job, options)) if job else ([], None)
+    if job is None:
+        raise Http404
+    links = LinkBuilder.for_request(request)
+    context = _share_context(job, links, result)
+    context["picture"] = links.base + path_to("share_card", token)
+    context["files"] = files
+    response = render(request, "share.html", context)
+    for name, value in HEADERS.items():
+        response[name] = value
+    return response
+
+
+def _share_context(job: Job, links: LinkBuilder, result: results.Result | None) -> dict[str, Any]:
+    """Return the template context of a job. No query."""
+    return {
+        "job": job,
+        "heading": labels.status_of(job),
+        "title": job.public_title,
+        "description": _description(job, result),
+        "kept_until": retention.kept_until(job),
+        "address": links.of(job)["share"],
+        "hides_inputs": not job.account.shares_inputs,
+        "reason": labels.public_reason(job),
+        "queue": queue_position(job) if job.is_waiting else "",
+        "waiting": job.is_waiting,
+        "progress": progress_of(job),
+        "result": result,
+        "missing_files": missing_files_of(job),
+    }
+
+
+def queue_position(job: Job) -> str:
+    """Return the queue position of a waiting job and its expected start. No database query."""
+    snapshot = forecast.current()
+    if snapshot is None:
+        return "The job is in the queue."
+    position = snapshot.position_of(job)
+    ahead = "1 job is" if position.ahead == 1 else f"About {position.ahead:,} jobs are"
+    sentence = f"{ahead} ahead of this one." if position.ahead else "This job is next in the queue."
+    return sentence if position.seconds is None else f"{sentence} It should start {labels.soon(position.seconds)}."
+
+
+def _description(job: Job, result: results.Result | None) -> str:
+    """Return a one-line description of the job for link previews."""
+    if result and result.actor:
+        figure = f"{result.actor['mean']:,.0f} {result.metric}"
+        return f"{labels.status_of(job)}: {figure}{' (partial)' if result.partial else ''}"
+    return f"{labels.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"

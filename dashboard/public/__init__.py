@@ -1,0 +1,1 @@
+"""Pages for everybody: home page, documentation, guides, example, share cards."""

@@ -1,0 +1,1 @@
+"""Files of jobs: storage, retention, and the credentials that are deleted with them."""

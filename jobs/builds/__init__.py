@@ -1,1 +1,0 @@
-"""Simulator builds: the registry and the registration of an executable."""

@@ -1,0 +1,179 @@
+"""The outputs of a run, without the job's secrets: its report, its messages and its artifacts."""
+
+import io
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from itertools import chain, islice
+from typing import Any, BinaryIO
+
+from django.conf import settings
+
+from jobs.artifacts import artifact_files
+from jobs.execution.scrubbing import Scrubber
+from jobs.models import Artifact, Build, Job
+from sandbox.private_directory import PrivateDirectory, UnsafeOutput, open_output
+from simc import command, messages, report_reader
+from simc.reports import BrokenReport, Report
+
+logger = logging.getLogger(__name__)
+
+VERSION_WITHIN_LINES = 20
+NOT_WRITTEN = "the simulator did not write it"
+Opener = Callable[[], BinaryIO | None]
+LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
+
+
+class Outputs:
+    """The outputs of a run whose simulator has ended.
+
+    `stage` is None for a single pass. `has_html` says whether the run writes the HTML report.
+    """
+
+    def __init__(
+        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None, has_html: bool
+    ) -> None:
+        self.job = job
+        self.stage = stage
+        self.has_html = has_html
+        self.directory = directory
+        self.scrubber = scrubber
+        # Requested artifacts that could not be stored, as `missing` returns them.
+        self.missing: list[dict[str, Any]] = []
+        # Why the HTML report must not be stored although its file may exist.
+        self.html_problem: str | None = None
+
+    @cached_property
+    def report(self) -> Report | BrokenReport:
+        """Return the JSON report, or why it cannot be read."""
+        try:
+            stream = self._output_file(command.REPORT_NAME)
+            if stream is None:
+                return BrokenReport("the file is missing")
+            with stream:
+                return report_reader.read_report(
+                    stream, max_bytes=settings.SIM_OUTPUT_BYTES, stage=self.stage or 1, with_details=True
+                )
+        except UnsafeOutput as error:
+            return BrokenReport(str(error))
+        except BrokenReport as error:
+            return error
+
+    def error_message(self) -> str | None:
+        """Return the simulator's error message, or None."""
+        return messages.failure_message(self.lines("stderr"), self.lines("stdout"))
+
+    def last_remark(self) -> str | None:
+        """Return the simulator's last message on stderr, or None."""
+        return messages.last_remark(self.lines("stderr"))
+
+    def is_cut_short(self) -> bool:
+        """Return whether the simulator says that it ended before it had simulated everything."""
+        return messages.is_cut_short(chain(self.lines("stderr"), self.lines("stdout")))
+
+    def warnings(self) -> list[str]:
+        """Return the simulator's warnings on stderr, on stdout and in its report."""
+        report = self.report
+        reported = () if isinstance(report, BrokenReport) else map(self.scrubber.text, report.warnings)
+        printed = messages.printed_warnings(self.lines("stdout"))
+        return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
+
+    def html_warnings(self) -> list[str]:
+        """Return a warning if the HTML report was requested and cannot be stored."""
+        if not self.has_html:
+            return []
+        try:
+            report, reason = self._html(), NOT_WRITTEN
+        except UnsafeOutput as error:
+            report, reason = None, str(error)
+        if report is None:
+            return [f"The HTML report is missing: {reason}."]
+        report.close()
+        return []
+
+    def version(self) -> str | None:
+        """Return the version that the simulator printed at the beginning, or None."""
+        version = command.parse_version_line("\n".join(islice(self.lines("stdout"), VERSION_WITHIN_LINES)))
+        return version.simc_version if version else None
+
+    def version_warnings(self, build: Build) -> list[str]:
+        """Return a warning if the simulator's version is not its build's, because its file was replaced."""
+        version, registered = self.version(), build.simc_version
+        if version in (None, registered):
+            return []
+        logger.error("build %s was registered as %s and is now %s; register it again", build, registered, version)
+        return [f"The simulator reports version {version}, but its build was registered with version {registered}."]
+
+    def lines(self, stream: str) -> Iterator[str]:
+        """Yield the lines of a log."""
+        with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
+            yield from map(self.scrubber.text, log)
+
+    def store(self, *, ran: str, ids: Iterator[int]) -> list[Artifact]:
+        """Store all artifacts and return their rows with `ids`, not yet saved. `ran` is the input.
+
+        Requested artifacts that cannot be stored are added to `missing`. Raises NotStored or WorkerStops.
+        """
+        return artifact_files.store_all(self.job, self._opened(self._artifacts(ran)), stage=self.stage, ids=ids)
+
+    def store_logs(self) -> list[Artifact]:
+        """Store only the logs and return their rows, not yet saved."""
+        return artifact_files.store_all(self.job, self._opened(self._logs()), stage=self.stage)
+
+    def shard_files(self) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield the report, if there is one, and the logs."""
+        report = (Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME))
+        yield from self._opened([report, *self._logs()])
+
+    def _opened(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield the artifacts that can be opened, with their content."""
+        for kind, opener in openers:
+            content = self._open(kind, opener)
+            if content is not None:
+                yield kind, content
+
+    def _open(self, kind: Artifact.Kind, opener: Opener) -> BinaryIO | None:
+        """Open an artifact's content. If that is impossible, add the artifact to `missing` and return None."""
+        try:
+            content, reason = opener(), NOT_WRITTEN
+        except UnsafeOutput as error:
+            content, reason = None, str(error)
+        if content is None:
+            self.missing.append(missing(kind, stage=self.stage, reason=reason))
+            logger.info("job %s: no %s: %s", self.job.pk, kind, reason)
+        return content
+
+    def _artifacts(self, ran: str) -> Iterator[tuple[Artifact.Kind, Opener]]:
+        """Yield the kinds of artifacts, each with a function that opens its content."""
+        yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
+        yield Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME)
+        if self.has_html:
+            yield Artifact.Kind.HTML_REPORT, self._html
+        yield from self._logs()
+
+    def _logs(self) -> Iterator[tuple[Artifact.Kind, Opener]]:
+        for kind, stream in LOGS.items():
+            yield kind, partial(self._log, stream)
+
+    def _html(self) -> BinaryIO | None:
+        """Open the HTML report; return None if there is none. Raises UnsafeOutput."""
+        if self.html_problem:
+            raise UnsafeOutput(self.html_problem)
+        return self._output_file(command.HTML_NAME)
+
+    def _output_file(self, name: str) -> BinaryIO | None:
+        """Open a file that the simulator wrote; return None if there is none. Raises UnsafeOutput."""
+        output = open_output(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
+        if output is not None and not os.fstat(output.fileno()).st_size:
+            output.close()
+            raise UnsafeOutput("the file is empty")
+        return output and self.scrubber.stream(output)
+
+    def _log(self, stream: str) -> BinaryIO:
+        return self.scrubber.stream(self.directory.log(stream).open("rb"))
+
+
+def missing(kind: Artifact.Kind, *, stage: int | None, reason: str) -> dict[str, Any]:
+    """Return the entry of `Job.missing_artifacts` for an artifact, with the reason as a sentence."""
+    return {"kind": kind.value, "stage": stage, "reason": f"{reason[:1].upper()}{reason[1:]}."}

@@ -1,0 +1,50 @@
+"""Files of shards in the artifact storage: the report and the logs of one try, for the conductor to merge.
+
+Their names contain the job, the attempt, the stage, the shard and the try, so no two tries share a file. They begin
+with the job's id, so retention removes those that a lost conductor leaves behind.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import BinaryIO
+
+from jobs.artifacts import artifact_files
+from jobs.models import Artifact, ShardedStage
+from simservice.storages import MAX_REMOVED_AT_ONCE
+
+KINDS = (Artifact.Kind.JSON_REPORT, Artifact.Kind.STDOUT_LOG, Artifact.Kind.STDERR_LOG)
+
+
+def name_of(stage: ShardedStage, kind: Artifact.Kind, *, number: int, try_number: int) -> str:
+    """Return the path of a try's file in the storage."""
+    shard = f"{stage.attempt}.{stage.stage}.shard.{number}.{try_number}"
+    return f"{artifact_files.folder_of(stage.job_id)}/{stage.job_id}-{shard}-{kind}.gz"
+
+
+def store(
+    stage: ShardedStage, contents: Iterable[tuple[Artifact.Kind, BinaryIO]], *, number: int, try_number: int
+) -> None:
+    """Store the files of a try, and close them. Raises NotStored or WorkerStops."""
+    artifact_files.store_files(
+        (name_of(stage, kind, number=number, try_number=try_number), content) for kind, content in contents
+    )
+
+
+def fetch(stage: ShardedStage, kind: Artifact.Kind, target: BinaryIO, *, number: int, try_number: int) -> None:
+    """Copy a try's compressed file. Raises FileNotFoundError, or another OSError if the storage fails."""
+    artifact_files.copy_file(name_of(stage, kind, number=number, try_number=try_number), target)
+
+
+def remove(stage: ShardedStage, *, number: int, try_number: int) -> None:
+    """Remove the files of a try, if the storage allows it."""
+    artifact_files.remove([name_of(stage, kind, number=number, try_number=try_number) for kind in KINDS])
+
+
+def remove_all(stage: ShardedStage, tries: Mapping[int, int]) -> None:
+    """Remove the files of shards, given how many tries each had, if the storage allows it."""
+    numbered = [(number, each) for number, count in tries.items() for each in range(1, count + 1)]
+    names = iter(
+        name_of(stage, kind, number=number, try_number=each) for number, each in numbered for kind in KINDS
+    )
+    while batch := list(islice(names, MAX_REMOVED_AT_ONCE)):
+        artifact_files.remove(batch)

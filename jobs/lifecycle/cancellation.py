@@ -1,0 +1,77 @@
+"""Cancellation of jobs: `docs/reference/api.md#cancel-a-job`.
+
+A waiting job ends at once. For a claimed job, the request is stored in the database, where the worker reads it when
+it renews its lease. A hint in Redis lets the worker notice within about two seconds.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from clients import audit
+from clients.audit import Action, Actor
+from jobs.enums import CLAIMED, WAITING, Status
+from jobs.errors import JobAlreadyEnded
+from jobs.lifecycle import job_moves
+from jobs.models import Job
+from simservice.redis.client import best_effort, redis
+
+# Much longer than a lease
+HINT_SECONDS = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancellation:
+    """The result of a cancellation. `requested_at` is None once the job has ended."""
+
+    job_id: int
+    requested_at: datetime | None
+
+
+def cancel(job: Job, *, by: Actor) -> Cancellation:
+    """End a waiting job, or request the end of a claimed one. A repeated call changes nothing.
+
+    The row is locked, so the job cannot be claimed, requeued or ended at the same time. Raises JobAlreadyEnded if
+    the job ended in another way.
+    """
+    with transaction.atomic():
+        locked = Job.objects.select_for_update().get(pk=job.pk)
+        if locked.status in WAITING:
+            job_moves.finish(locked, job_moves.CANCELLED)
+            _record(locked, by=by)
+        elif locked.status in CLAIMED:
+            if locked.cancel_requested_at is None:
+                _record(locked, by=by)
+            job_moves.request_cancel(locked)
+            locked.refresh_from_db(fields=["cancel_requested_at"])
+        elif locked.status != Status.CANCELLED:
+            raise JobAlreadyEnded(job_id=locked.pk, status=locked.public_status)
+    if locked.status not in CLAIMED:
+        return Cancellation(job_id=locked.pk, requested_at=None)
+    hint(locked)
+    return Cancellation(job_id=locked.pk, requested_at=locked.cancel_requested_at)
+
+
+def _record(job: Job, *, by: Actor) -> None:
+    """Write an audit event, unless the API key that submitted the job cancels it.
+
+    Jobs do not store which user submitted them on the dashboard, so every cancellation by a user is recorded.
+    """
+    if by.key_id is None or by.key_id != job.api_key_id:
+        audit.record(job.account_id, Action.JOB_CANCELLED, by=by, target_id=job.pk, target=job)
+
+
+def hint(job: Job) -> None:
+    """Set the hint for the worker of the job."""
+    best_effort(lambda: redis().set(_key_of(job), 1, ex=HINT_SECONDS), default=None)
+
+
+def is_hinted(job: Job) -> bool:
+    """Return whether the hint is set; False if Redis does not respond."""
+    return bool(best_effort(lambda: redis().exists(_key_of(job)), default=0))
+
+
+def _key_of(job: Job) -> str:
+    """Return the Redis key of the hint."""
+    return f"cancel:{job.pk}"

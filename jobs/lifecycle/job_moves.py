@@ -1,0 +1,391 @@
+"""State machine of jobs, the only module that changes their status: `docs/reference/state-machine.md`.
+
+Each move is one UPDATE that names the expected status and attempt, and writes a JobEvent in the same transaction.
+If two processes move a job at once, the second updates no row and gets `MoveResult.TAKEN`. Frequent moves have
+statements of their own (`jobs/lifecycle/job_moves.sql`).
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Coalesce, Now
+
+from billing import ledger
+from jobs.artifacts import credentials, storage
+from jobs.enums import (
+    ALL_LANES,
+    CLAIMED,
+    TERMINAL,
+    ErrorCode,
+    LaneRange,
+    MoveResult,
+    Renewal,
+    ReturnCause,
+    Status,
+)
+from jobs.lifecycle import counters, usage, webhook_events
+from jobs.live.progress import last_percent
+from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
+from sandbox.stop_reasons import StopReason
+from simc import report_details
+from simservice.postgresql.rows import RowReader
+from simservice.postgresql.statements import load, run
+from webhooks import events
+
+# This many losses of one shard lose the job's attempt.
+MAX_LOSSES = 3
+CLAIMED_JOB = RowReader(Job)
+ARTIFACT_FIELDS = Artifact._meta.concrete_fields  # noqa: SLF001 - documented by Django
+SQL = load(
+    __file__,
+    ledger.SQL,
+    storage.SQL,
+    usage.SQL,
+    events.SQL,
+    max_losses=str(MAX_LOSSES),
+    claimed_columns=CLAIMED_JOB.columns,
+    artifact_columns=", ".join(str(field.column) for field in ARTIFACT_FIELDS),
+    artifact_values=", ".join(f"artifact.{field.column}" for field in ARTIFACT_FIELDS),
+)
+
+ENDS = frozenset(TERMINAL)
+TRANSITIONS: dict[str, frozenset[Status]] = {
+    Status.PENDING: frozenset({Status.QUEUED, Status.STARTING, Status.FAILED, Status.CANCELLED}),
+    Status.QUEUED: frozenset({Status.STARTING, Status.FAILED, Status.CANCELLED}),
+    Status.STARTING: frozenset({Status.RUNNING, Status.QUEUED}) | ENDS,
+    Status.RUNNING: frozenset({Status.QUEUED}) | ENDS,
+}
+RELEASED = {"worker": "", "lease_expires_at": None}
+ANY = Q()
+LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
+STALLED = LEASE_EXPIRED & Q(status__in=CLAIMED)
+CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
+
+
+class IllegalTransition(Exception):
+    """The state machine does not have this move. It is a bug, not a race."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The end of a job. `sim_duration_ms` and `slots_used` are None if no simulator process ran.
+
+    `slots_used` is the number of slots that ran simulators in the last attempt.
+    `warnings` are those of a job without a summary, which otherwise has them.
+    `details` are those of the result as `jobs.results.details.packed` returns them. `ranking` is the list of all
+    profilesets (`jobs/results/rankings.py`) if the summary lists only some. `percent` is the progress, None for
+    the last published value.
+    """
+
+    status: Status
+    error_code: str | None = None
+    reason: str | None = None
+    exit_code: str | None = None
+    sim_duration_ms: int | None = None
+    slots_used: int | None = None
+    credits_consumed: int = 0
+    summary: dict[str, Any] | None = None
+    warnings: Sequence[str] = ()
+    ranking: bytes | None = None
+    missing_artifacts: Sequence[dict[str, Any]] = ()
+    details: bytes | None = None
+    percent: float | None = None
+
+
+# The job was cancelled while no simulator ran.
+CANCELLED = Outcome(
+    status=Status.CANCELLED,
+    error_code=ErrorCode.USER_CANCELLED,
+    reason="The job was cancelled before it ran. Nothing is billed.",
+)
+# The worker of a job was lost after a request to cancel the job.
+CANCELLED_LOST = Outcome(
+    status=Status.CANCELLED,
+    error_code=ErrorCode.USER_CANCELLED,
+    reason="The job was cancelled and its worker was lost. Nothing is billed.",
+)
+# The job's branch has no available build.
+BUILD_UNAVAILABLE = Outcome(
+    status=Status.FAILED,
+    error_code=ErrorCode.BUILD_UNAVAILABLE,
+    reason="No build is available for the job's channel and branch. Nothing is billed.",
+)
+
+INTERNAL = Outcome(
+    status=Status.FAILED,
+    error_code=ErrorCode.INTERNAL,
+    reason="An internal error ended the job. Nothing is billed.",
+)
+
+
+def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
+    """Move `job` from the status and attempt of this instance, if the row still has them and matches `guard`.
+
+    If the move is done, the instance has the new status and attempt; `changes` are made in the database only.
+    Raises IllegalTransition if TRANSITIONS does not have the move.
+    """
+    _require_transition(job, to)
+    attempt = changes.get("attempt", job.attempt)
+    with transaction.atomic():
+        expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
+        if not expected.filter(guard).update(status=to, updated_at=Now(), **changes):
+            return MoveResult.GUARD_FAILED if guard != ANY and expected.exists() else MoveResult.TAKEN
+        JobEvent.objects.create(
+            job_id=job.pk,
+            at=Now(),
+            from_status=job.status,
+            to_status=to,
+            attempt=attempt,
+            reason=reason[:500],
+            cause=cause,
+        )
+    job.status, job.attempt = to, attempt
+    return MoveResult.DONE
+
+
+def _require_transition(job: Job, to: Status) -> None:
+    """Raise IllegalTransition if TRANSITIONS does not contain the move."""
+    if to not in TRANSITIONS.get(job.status, ()):
+        raise IllegalTransition(f"{job.status} → {to}")
+
+
+def mark_queued(job: Job) -> MoveResult:
+    """Record that a pending job was announced to the workers: `move(job, to=Status.QUEUED)` in one statement.
+
+    Raises IllegalTransition.
+    """
+    _require_transition(job, Status.QUEUED)
+    if not run(SQL["mark_queued"], values={"job_id": job.pk, "attempt": job.attempt}):
+        return MoveResult.TAKEN
+    job.status = Status.QUEUED
+    return MoveResult.DONE
+
+
+def claim(
+    worker: str,
+    *,
+    lanes: LaneRange = ALL_LANES,
+    skipped_stages: Collection[int] = (),
+    skipped_branches: Collection[str] = (),
+) -> Job | None:
+    """Assign the best waiting job in `lanes` to `worker`, with a new attempt and a new lease.
+
+    The best job has the highest priority and, among equals, the earliest submission
+    (`docs/reference/api.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
+    on `skipped_branches`. Return None if no other job waits, or if a shard of a stage that is not in
+    `skipped_stages` comes first. One statement.
+    """
+    parameters = {
+        "first_lane": lanes.first,
+        "last_lane": lanes.last,
+        "skipped": list(skipped_stages),
+        "skipped_branches": list(skipped_branches),
+        "worker": worker,
+        "reason": f"claimed by {worker}"[:500],
+        "lease_seconds": settings.LEASE_SECONDS,
+    }
+    rows = run(SQL["claim_job"], values=parameters)
+    return CLAIMED_JOB.instance(rows[0]) if rows else None
+
+
+def lease_end() -> Any:
+    """Return the database expression for the end of a lease taken now."""
+    return Now() + timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def renew_lease(job: Job) -> Renewal:
+    """Renew the lease of the job, and return whether its cancellation was requested. One statement."""
+    parameters = {"job_id": job.pk, "attempt": job.attempt, "lease_seconds": settings.LEASE_SECONDS}
+    rows = run(SQL["renew_lease"], values=parameters)
+    if not rows:
+        return Renewal.LOST
+    return Renewal.CANCEL_REQUESTED if rows[0][0] else Renewal.DONE
+
+
+def extend_hold(job: Job, credits_more: int) -> bool:
+    """Reserve more credits for a job. Return False if another attempt has the job or it has ended.
+
+    The row is locked, so the job cannot end or be requeued at the same time. Raises InsufficientCredits.
+    """
+    with transaction.atomic():
+        if not lock_row(job):
+            return False
+        ledger.extend(job.pk, credits_more)
+    return True
+
+
+def request_cancel(job: Job) -> bool:
+    """Request the cancellation of a claimed job; the time of the first request is kept.
+
+    Return False if another attempt has the job or it has ended.
+    """
+    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
+    return bool(row.update(cancel_requested_at=Coalesce("cancel_requested_at", Now()), updated_at=Now()))
+
+
+def cancel_requested(job: Job) -> bool:
+    """Return whether cancellation was requested. One query."""
+    return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
+
+
+def start_run(job: Job, *, build: Build, stage: int = 1, try_number: int = 1) -> Run | None:
+    """Record the simulator process of a stage. The first one moves the job to running. One statement.
+
+    `try_number` is the try of the stage's first shard, 1 for a stage that runs as one process.
+
+    Return None if another attempt has the job or it has ended.
+    """
+    statement = SQL["start_job"] if stage == 1 else SQL["start_stage"]
+    if stage == 1:
+        _require_transition(job, Status.RUNNING)
+    parameters = {
+        "job_id": job.pk,
+        "attempt": job.attempt,
+        "build_id": build.pk,
+        "stage": stage,
+        "try_number": try_number,
+    }
+    rows = run(statement, values=parameters)
+    if not rows:
+        return None
+    job.status = Status.RUNNING
+    run_id, started_at = rows[0]
+    return Run(id=run_id, job=job, attempt=job.attempt, stage=stage, build=build, started_at=started_at)
+
+
+def lock_row(job: Job) -> bool:
+    """Lock the job's row for the transaction. Return False if another attempt has the job or it has ended."""
+    row = Job.objects.select_for_update(no_key=True).filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
+    return row.values_list("pk").first() is not None
+
+
+def requeue(
+    job: Job,
+    *,
+    reason: str,
+    cause: ReturnCause = ReturnCause.LOST,
+    guard: Q = ANY,
+    queue_deadline_at: Any = None,
+) -> MoveResult:
+    """Return a job to its original place in the queue, by default with a new queue deadline.
+
+    If cancellation was requested, end the job instead.
+    """
+    deadline = queue_deadline_at or Now() + timedelta(seconds=job.ceiling_queue_seconds)
+    # Read before the transaction, so that a slow Redis does not prolong it.
+    cancelled = replace(CANCELLED_LOST, percent=last_percent(job))
+    with transaction.atomic():
+        is_queued = move(
+            job,
+            to=Status.QUEUED,
+            reason=reason,
+            cause=cause,
+            guard=guard & ~CANCEL_REQUESTED,
+            queue_deadline_at=deadline,
+            started_at=None,
+            build=None,
+            **RELEASED,
+        )
+        if is_queued:
+            transaction.on_commit(partial(counters.record_requeue, job, cause=cause))
+        returned = is_queued or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
+        if returned:
+            end_lost_runs(job)
+    return returned
+
+
+def end_lost_runs(job: Job) -> None:
+    """Mark the unfinished runs of the attempt as lost. Their duration is unknown."""
+    lost = Run.objects.filter(job_id=job.pk, attempt=job.attempt, ended_at=None)
+    lost.update(ended_at=Now(), stopped_for=StopReason.LOST)
+
+
+def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Artifact] = ()) -> MoveResult:
+    """End the job, settle its credits, record its usage and write its webhook event, all or nothing.
+
+    Also inserts its details and the rows of `artifacts`. Does not change the instance, so the call can be repeated
+    if the database fails. Takes one round trip if it is outside a transaction and has no guard. Raises HoldError.
+    """
+    _require_transition(job, outcome.status)
+    if outcome.percent is None:
+        # Read before the transaction, so that a slow Redis does not prolong it.
+        outcome = replace(outcome, percent=last_percent(job))
+    if guard == ANY:
+        return _end(job, outcome, artifacts)
+    with transaction.atomic():
+        refusal = _refusal(job, guard)
+        return refusal if refusal is not None else _end(job, outcome, artifacts)
+
+
+def _refusal(job: Job, guard: Q) -> MoveResult | None:
+    """Lock the job's row for the transaction. Return why the job cannot be moved, or None if it can."""
+    expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
+    if expected.filter(guard).select_for_update(no_key=True).values_list("pk").first() is not None:
+        return None
+    return MoveResult.GUARD_FAILED if expected.exists() else MoveResult.TAKEN
+
+
+def _end(job: Job, outcome: Outcome, artifacts: Sequence[Artifact]) -> MoveResult:
+    """End the job if it has the status and attempt of this instance. Raises HoldError."""
+    parameters = _end_parameters(job, outcome) | {
+        "artifacts": json.dumps([_row_of(each) for each in artifacts], default=str)
+    }
+    rows = run(SQL["lock_job"], ledger.SQL["lock_payer"], SQL["end_job"], values=parameters)
+    if not rows:
+        if Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt).exists():
+            raise ledger.hold_error(job.pk, spent=outcome.credits_consumed)
+        return MoveResult.TAKEN
+    if job.wants_webhook:
+        transaction.on_commit(events.announce)
+    if job.has_credentials:
+        transaction.on_commit(partial(credentials.forget, job.pk))
+    transaction.on_commit(
+        partial(counters.record_end, job, outcome=outcome.error_code or outcome.status, ran_seconds=rows[0][0])
+    )
+    return MoveResult.DONE
+
+
+def _end_parameters(job: Job, outcome: Outcome) -> dict[str, Any]:
+    """Return the parameters of `end_job` without the artifacts."""
+    reason = outcome.reason and outcome.reason[:500]
+    payload = webhook_events.end_payload(job, status=outcome.status, reason=reason, error_code=outcome.error_code)
+    return events.parameters(payload) | {
+        "job_id": job.pk,
+        "from_status": job.status,
+        "attempt": job.attempt,
+        "status": outcome.status,
+        "error_code": outcome.error_code,
+        "status_reason": reason,
+        "exit_code": outcome.exit_code,
+        "sim_duration_ms": outcome.sim_duration_ms,
+        "slots_used": outcome.slots_used,
+        "spent": outcome.credits_consumed,
+        "summary": None if outcome.summary is None else json.dumps(outcome.summary),
+        "warnings": json.dumps(list(outcome.warnings)),
+        "ranking": outcome.ranking,
+        "character": _character_in(outcome.summary) or job.character,
+        "missing_artifacts": json.dumps(list(outcome.missing_artifacts)),
+        "details": outcome.details,
+        "details_version": report_details.VERSION,
+        "percent": outcome.percent,
+    }
+
+
+def _row_of(artifact: Artifact) -> dict[str, Any]:
+    """Return the columns of an artifact for its insertion."""
+    return {str(field.column): field.value_from_object(artifact) for field in ARTIFACT_FIELDS}
+
+
+def _character_in(summary: Mapping[str, Any] | None) -> str:
+    """Return the name of the first character in a summary, an empty text if it was not reached."""
+    found = summary or {}
+    actors = [] if found.get("not_reached", {}).get("actors") else found.get("actors", {}).get("results", [])
+    first: Mapping[str, Any] = found.get("mainActor") or next(iter(actors), {})
+    return str(first.get("name", ""))[:CHARACTER_LENGTH]

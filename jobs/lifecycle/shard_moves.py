@@ -1,0 +1,251 @@
+"""Moves of shards, the only module that changes their status: `docs/reference/state-machine.md#shards`.
+
+Each move is one statement under a lock of its stage, and names the try that it expects. A process that lost its
+shard, or whose job has ended or has another attempt, updates no row and stops.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Now
+
+from jobs.enums import ALL_LANES, CLAIMED, LaneRange, ShardStatus
+from jobs.lifecycle import job_moves
+from jobs.models import Job, Run, Shard, ShardedStage
+from simservice.postgresql.statements import load, run
+
+SQL = load(__file__, job_moves.SQL)
+# The rows of a stage that ended without its conductor are kept for a while, so that they can be inspected.
+VOID_KEPT = timedelta(minutes=1)
+VOID_BATCH = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedShard:
+    """A try of a shard, claimed by a slot. `allowance_ms` is the simulator time that it may use at first."""
+
+    shard_id: int
+    stage_id: int
+    number: int
+    try_number: int
+    seat: int
+    allowance_ms: int
+    text: str
+    profilesets: int
+    full_baseline: bool
+
+    @property
+    def key(self) -> dict[str, int]:
+        """Return the parameters that identify this try in statements."""
+        return {"stage_id": self.stage_id, "shard_id": self.shard_id, "try_number": self.try_number}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardRenewal:
+    """The result of a renewal: the new allowance, the time left for other shards, and any reason to stop."""
+
+    allowance_ms: int
+    free_ms: int
+    is_cancelled: bool
+    stop_reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageState:
+    """The shards of a stage: how many wait, run, have failed and were stopped.
+
+    `done` is the number of profilesets of the shards that are done, `losses` the most losses of one shard.
+    `expired` contains the id and the try of each running shard whose lease has expired.
+    """
+
+    waiting: int
+    running: int
+    failed: int
+    stopped: int
+    done: int
+    losses: int
+    free_ms: int
+    funded_ms: int
+    expired: Sequence[tuple[int, int]]
+
+
+def create(stage: ShardedStage, shards: Sequence[Shard], job: Job) -> bool:
+    """Insert a stage and its waiting shards; safe to repeat.
+
+    Return False if another attempt has the job or it has ended.
+    """
+    with transaction.atomic():
+        if not job_moves.lock_row(job):
+            return False
+        # An earlier call may have been committed although its response was lost. No query for a new stage.
+        if not ShardedStage.objects.filter(pk=stage.pk).exists():
+            stage.save(force_insert=True)
+            Shard.objects.bulk_create(shards)
+    return True
+
+
+def find_open(skipped: Collection[int], *, lanes: LaneRange = ALL_LANES) -> int | None:
+    """Return the id of the open stage that comes first, without those that are `skipped`; None if none is open."""
+    values = {"skipped": list(skipped), "first_lane": lanes.first, "last_lane": lanes.last}
+    rows = run(job_moves.SQL["find_open_stage"], values=values)
+    return rows[0][0] if rows else None
+
+
+def claim(stage_id: int, *, worker: str, conducts: bool, lanes: LaneRange = ALL_LANES) -> ClaimedShard | None:
+    """Start a try of the stage's next waiting shard. Return None if `claim_shard` does not allow it."""
+    values = {
+        "stage_id": stage_id,
+        "first_lane": lanes.first,
+        "worker": worker,
+        "conducts": conducts,
+        "lease_seconds": settings.LEASE_SECONDS,
+    }
+    rows = run(SQL["lock_sharded_stage"], SQL["claim_shard"], values=values)
+    if not rows:
+        return None
+    shard_id, stage_id, number, try_number, seat, allowance_ms, text, profilesets, full_baseline = rows[0]
+    return ClaimedShard(
+        shard_id=shard_id,
+        stage_id=stage_id,
+        number=number,
+        try_number=try_number,
+        seat=seat,
+        allowance_ms=allowance_ms,
+        text=text,
+        profilesets=profilesets,
+        full_baseline=full_baseline,
+    )
+
+
+def start(shard: ClaimedShard, *, job_id: int) -> int | None:
+    """Record the run of a try and return its id; safe to repeat. Return None if the try is void."""
+    values = {**shard.key, "job_id": job_id}
+    rows = run(job_moves.SQL["lock_job"], SQL["lock_sharded_stage"], SQL["start_shard"], values=values)
+    return rows[0][0] if rows else None
+
+
+def renew(shard: ClaimedShard, *, wanted_ms: int) -> ShardRenewal | None:
+    """Renew the lease of a try, and extend its allowance by up to `wanted_ms`. Return None if the try is void."""
+    values = {**shard.key, "wanted_ms": wanted_ms, "lease_seconds": settings.LEASE_SECONDS}
+    rows = run(SQL["lock_sharded_stage"], SQL["renew_shard"], values=values)
+    if not rows:
+        return None
+    allowance_ms, free_ms, is_cancelled, stop_reason = rows[0]
+    return ShardRenewal(
+        allowance_ms=allowance_ms, free_ms=free_ms, is_cancelled=is_cancelled, stop_reason=stop_reason
+    )
+
+
+def end(
+    shard: ClaimedShard, status: ShardStatus, *, result: dict[str, Any], billed_ms: int, run_fields: dict[str, Any]
+) -> bool:
+    """End a try and its run. Return False if the try is void. Safe to repeat.
+
+    `run_fields` are the parameters `run_id`, `wall_ms` and so on of `end_shard`. At most the try's allowance
+    is billed.
+    """
+    values = {**shard.key, **run_fields, "status": status, "result": json.dumps(result), "billed_ms": billed_ms}
+    if run(SQL["lock_sharded_stage"], SQL["end_shard"], values=values):
+        return True
+    # An earlier call may have been committed although its response was lost.
+    ended = Shard.objects.filter(pk=shard.shard_id, try_number=shard.try_number, status=status)
+    return ended.exists()
+
+
+def give_back(shard: ClaimedShard, *, losses: int) -> bool:
+    """Return a try's shard to the stage's queue, and add `losses`. Return False if the try is over."""
+    return _return(shard.stage_id, shard.shard_id, shard.try_number, losses=losses, expired_only=False)
+
+
+def lose(stage_id: int, shard_id: int, try_number: int) -> bool:
+    """Return a shard whose lease has expired to the stage's queue, and count a loss."""
+    return _return(stage_id, shard_id, try_number, losses=1, expired_only=True)
+
+
+def lose_shards_of(worker: str) -> int:
+    """Return the shards of a dead worker process to their stages' queues. Return how many."""
+    held = Shard.objects.filter(status=ShardStatus.RUNNING, worker__startswith=f"{worker}:")
+    rows = held.values_list("stage_id", "pk", "try_number")
+    return sum(_return(*row, losses=1, expired_only=False) for row in rows)
+
+
+def _return(stage_id: int, shard_id: int, try_number: int, *, losses: int, expired_only: bool) -> bool:
+    values = {
+        "stage_id": stage_id,
+        "shard_id": shard_id,
+        "try_number": try_number,
+        "losses": losses,
+        "expired_only": expired_only,
+    }
+    return bool(run(SQL["lock_sharded_stage"], SQL["return_shard"], values=values))
+
+
+def reject(shard: Shard, *, text: str | None = None) -> bool:
+    """Return a done shard, whose report cannot be used, to the stage's queue, and count a loss.
+
+    With a new `text`, its next try runs the full baseline, whose numbers the profilesets inherit.
+    """
+    values = {"stage_id": shard.stage_id, "shard_id": shard.pk, "try_number": shard.try_number, "text": text}
+    return bool(run(SQL["lock_sharded_stage"], SQL["reject_shard"], values=values))
+
+
+def fund(stage_id: int, *, funded_ms: int) -> bool:
+    """Record that the job's hold pays for this much simulator time in the stage. Return False if it was removed."""
+    return bool(run(SQL["fund_sharded_stage"], values={"stage_id": stage_id, "funded_ms": funded_ms}))
+
+
+def stop(stage_id: int, reason: str) -> bool:
+    """Stop the stage's running shards, and let no other start. Return False if it was stopped before."""
+    return bool(
+        run(
+            SQL["lock_sharded_stage"],
+            SQL["stop_sharded_stage"],
+            values={"stage_id": stage_id, "stop_reason": reason},
+        )
+    )
+
+
+def state(stage_id: int) -> StageState | None:
+    """Return the state of a stage's shards, or None if the stage was removed. One query."""
+    (row,) = run(SQL["read_sharded_stage"], values={"stage_id": stage_id})
+    if row[5] is None:
+        return None
+    waiting, running, failed, stopped, done, losses, free_ms, funded_ms, expired = row
+    return StageState(
+        waiting=waiting,
+        running=running,
+        failed=failed,
+        stopped=stopped,
+        done=int(done),
+        losses=losses,
+        free_ms=free_ms,
+        funded_ms=funded_ms,
+        expired=[(shard_id, try_number) for shard_id, try_number in json.loads(expired)],
+    )
+
+
+def remove(stage_id: int) -> None:
+    """Remove a stage that has ended, with its shards."""
+    run(SQL["lock_sharded_stage"], SQL["remove_shards"], SQL["remove_sharded_stage"], values={"stage_id": stage_id})
+
+
+def remove_void() -> int:
+    """Remove a batch of stages whose job has ended or has another attempt. Return how many."""
+    owner = Job.objects.filter(pk=OuterRef("job_id"), attempt=OuterRef("attempt"), status__in=CLAIMED)
+    void = ShardedStage.objects.filter(~Exists(owner), created_at__lt=Now() - VOID_KEPT)
+    stage_ids = list(void.values_list("pk", flat=True)[:VOID_BATCH])
+    for stage_id in stage_ids:
+        remove(stage_id)
+    return len(stage_ids)
+
+
+def slots_used(job: Job) -> int:
+    """Return how many slots ran simulators in the job's attempt. One query."""
+    runs = Run.objects.filter(job_id=job.pk, attempt=job.attempt)
+    return runs.values("seat").distinct().count()

@@ -1,0 +1,1 @@
+"""What Redis stores about running jobs: progress, latest output and preview."""

@@ -1,0 +1,1 @@
+"""Operators' tools: build registration, checks, audits, metrics and the story of a job."""

@@ -1,0 +1,65 @@
+"""Claims of work by slots: waiting jobs, and shards of jobs that run on other slots."""
+
+from collections.abc import Sequence
+
+from jobs.enums import LaneRange, Priority
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.shard_moves import ClaimedShard
+from jobs.models import Job, ShardedStage
+from jobs.queue import executables
+from jobs.queue.expiring_set import Skipped
+
+# Branches without any build on this machine. A job that returns to the queue is the best one again, so without this
+# list, it would keep the slots from all other jobs.
+branches_without_builds = Skipped[str](seconds=300)
+
+
+def claim(worker: str, *, lanes: Sequence[Priority] = tuple(Priority)) -> Job | ClaimedShard | None:
+    """Claim and return the best waiting job or shard in `lanes`, or None.
+
+    A shard comes after all waiting jobs of its job's priority or a better one, and before those of a worse one
+    (`docs/reference/api.md#parallel-slots`). Branches without a build on this machine, and stages that it
+    cannot help with, are left to others.
+    """
+    for adjacent in _ranges(lanes):
+        if (claimed := _claim(worker, adjacent)) is not None:
+            return claimed
+    return None
+
+
+def _ranges(lanes: Sequence[Priority]) -> list[LaneRange]:
+    """Return lanes as ranges, the best first. One index search finds the best job of a range."""
+    ranges: list[LaneRange] = []
+    for lane in lanes:
+        if ranges and ranges[-1].last == lane - 1:
+            ranges[-1] = LaneRange(ranges[-1].first, lane)
+        else:
+            ranges.append(LaneRange(lane, lane))
+    return ranges
+
+
+def _claim(worker: str, lanes: LaneRange) -> Job | ClaimedShard | None:
+    """Claim and return the best waiting job or shard in a range of lanes, or None."""
+    skipped, branches = executables.skipped.current(), branches_without_builds.current()
+    while True:
+        job = job_moves.claim(worker, lanes=lanes, skipped_stages=skipped, skipped_branches=branches)
+        if job is not None:
+            return job
+        stage_id = shard_moves.find_open(skipped, lanes=lanes)
+        if stage_id is None:
+            return None
+        if _can_help(stage_id):
+            shard = shard_moves.claim(stage_id, worker=worker, conducts=False, lanes=lanes)
+            if shard is not None:
+                return shard
+        # Another slot was faster, or a job that comes first is being claimed.
+        skipped.add(stage_id)
+
+
+def _can_help(stage_id: int) -> bool:
+    """Return whether this machine has the stage's build. If not, skip the stage for a while."""
+    stage = ShardedStage.objects.select_related("build").defer("base_text").filter(pk=stage_id).first()
+    if stage is not None and executables.is_same(stage):
+        return True
+    executables.skipped.add(stage_id)
+    return False

@@ -1,0 +1,128 @@
+"""The history of a character: the results of an account's completed jobs whose first character it is.
+
+The rows of jobs remain after their retention, and so does their part of the history.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import JSONField, QuerySet
+from django.db.models.expressions import RawSQL
+
+from billing.models import Account
+from jobs.enums import Status
+from jobs.models import Build, Job, is_visible
+from jobs.results.queries import TITLED
+
+MAX_CHARACTERS = 200
+# The latest character is searched for among this many of the account's newest completed jobs.
+LATEST_JOBS = 50
+# No simulation has larger or smaller results. Within these limits, sums, differences and quotients are finite.
+LARGEST, SMALLEST = 1e100, 1e-30
+# The distinct names, each found by one step in the index `job_by_character`
+NAMES = """
+    WITH RECURSIVE names AS (
+        ({first})
+        UNION ALL
+        SELECT ({next}) FROM names WHERE names.character IS NOT NULL
+    )
+    SELECT character FROM names WHERE character IS NOT NULL LIMIT %(limit)s
+"""
+FIRST_NAME = """
+    SELECT character FROM jobs_job
+    WHERE account_id = %(account_id)s AND status = 'completed' AND character <> '' {more}
+    ORDER BY account_id, character LIMIT 1
+"""
+# The figures of a summary. It is decompressed once, and not once for each figure.
+FIGURES = """(
+    SELECT jsonb_build_array(summary.metric, actor.mean, actor.mean_error)
+    FROM jsonb_to_record(jobs_job.summary) AS summary(metric text, "mainActor" jsonb),
+        jsonb_to_record(summary."mainActor") AS actor(mean float8, mean_error float8)
+)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """The mean damage per second of a job, with half of its 95 % confidence interval."""
+
+    job: Job
+    mean: float
+    error: float
+
+    @property
+    def at(self) -> datetime:
+        return self.job.created_at
+
+    @property
+    def build(self) -> Build | None:
+        return self.job.build
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Points in the order of submission. `last_id` is set if there are earlier jobs: they are below it."""
+
+    points: Sequence[Point]
+    last_id: int | None
+
+
+def characters_of(account: Account) -> list[str]:
+    """Return the names of the characters of an account's completed jobs, the first MAX_CHARACTERS. One query."""
+    statement = NAMES.format(
+        first=FIRST_NAME.format(more=""), next=FIRST_NAME.format(more="AND character > names.character")
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"account_id": account.pk, "limit": MAX_CHARACTERS})
+        return [name for (name,) in cursor.fetchall() if is_visible(name)]
+
+
+def latest_character(account: Account) -> str:
+    """Return the character of the newest completed job that has one, empty if there is none. One query."""
+    newest = Job.objects.filter(pk__in=_newest(_completed(account), LATEST_JOBS)).order_by("-pk")
+    return next(filter(is_visible, newest.values_list("character", flat=True)), "")
+
+
+def history_of(account: Account, character: str, *, before: int | None, limit: int) -> History:
+    """Return the newest `limit` completed jobs of a character, below the id `before` if given. One query.
+
+    Jobs without a result of their own, such as a comparison of actors, have no point.
+    """
+    jobs = _completed(account).filter(character=character).exclude(character="")
+    if before is not None:
+        jobs = jobs.filter(pk__lt=before)
+    newest = list(_with_figures(_newest(jobs, limit + 1)))
+    points = [point for job in newest[:limit] if (point := _point(job)) is not None]
+    return History(points=points[::-1], last_id=newest[limit - 1].pk if len(newest) > limit else None)
+
+
+def _completed(account: Account) -> QuerySet[Job]:
+    return Job.objects.filter(account=account, status=Status.COMPLETED)
+
+
+def _newest(jobs: QuerySet[Job], count: int) -> QuerySet[Job, Any]:
+    """Return the ids of the newest jobs, for a query by id: they are found in an index without reading rows."""
+    return jobs.order_by("-pk").values("pk")[:count]
+
+
+def _with_figures(ids: QuerySet[Job, Any]) -> QuerySet[Job]:
+    """Return the jobs with these ids, newest first, with the fields of a point."""
+    build = ("build__simc_version", "build__wow_version", "build__commit")
+    jobs = Job.objects.filter(pk__in=ids).select_related("build").only("build_id", *TITLED, *build)
+    figures = RawSQL(FIGURES, [], output_field=JSONField())  # noqa: S611 - a constant
+    return jobs.annotate(figures=figures).order_by("-pk")
+
+
+def _point(job: Job) -> Point | None:
+    """Return the point of a job, None if its result has no damage per second of the character."""
+    metric, mean, error = vars(job)["figures"] or (None, None, None)
+    if metric != "dps" or mean is None or abs(mean) + abs(error or 0.0) > LARGEST:
+        return None
+    return Point(job=job, mean=_usable(mean), error=max(_usable(error or 0.0), 0.0))
+
+
+def _usable(number: float) -> float:
+    """Return a number, or 0 if it is too small. Summaries of earlier versions can contain any number."""
+    return number if abs(number) >= SMALLEST else 0.0

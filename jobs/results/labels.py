@@ -1,0 +1,258 @@
+"""Labels for people: statuses, advice, events, stages, stop reasons and artifacts of jobs."""
+
+import math
+from collections.abc import Sequence
+
+from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
+from jobs.models import Artifact, Job, JobEvent, Run
+from jobs.results import blame
+from jobs.results.blame import Cause
+from sandbox.layers import Layer
+from sandbox.stop_reasons import StopReason
+from simc.reports import NotReached
+
+STATUSES = {
+    PublicStatus.PENDING: "Waiting",
+    PublicStatus.QUEUED: "Waiting",
+    PublicStatus.RUNNING: "Running",
+    PublicStatus.COMPLETED: "Completed",
+    PublicStatus.FAILED: "Failed",
+    PublicStatus.CANCELLED: "Cancelled",
+    PublicStatus.TIMED_OUT: "Timed out",
+}
+# From this factor on, the simulator's margins of error are misleading.
+WIDE_SPREAD = 2.0
+SMALLER_JOBS = "Split the profile into several jobs. With fewer actors and variants, each job"
+RAISE_THE_LIMIT = (
+    "Raise the limit if your plan allows it, or shorten the job with a larger target error, fewer iterations or "
+    "fewer variants."
+)
+# What to do next when a job did not complete (docs/reference/errors.md#job-error-codes).
+ADVICE: dict[str, str] = {
+    ErrorCode.QUEUE_TIMEOUT: "Run the job again with a longer queue limit or when fewer jobs are waiting.",
+    ErrorCode.USER_CANCELLED: "Run the job again to get results.",
+    ErrorCode.EXECUTION_TIMEOUT: RAISE_THE_LIMIT,
+    ErrorCode.MAX_CREDITS_REACHED: RAISE_THE_LIMIT,
+    ErrorCode.INSUFFICIENT_CREDITS: "Run the job again when the account has more credits.",
+    ErrorCode.SIMULATION_ERROR: "Correct the error shown above, then run the job again.",
+    ErrorCode.EXECUTION_FAILED: "Check the error log, then correct the profile or choose another build channel.",
+    ErrorCode.INPUT_INVALID: (
+        "Correct the error shown above, then run the job again. Every profile needs a character, for example "
+        'mage="Name".'
+    ),
+    ErrorCode.BUILD_UNAVAILABLE: (
+        "Changing the build channel does not help. Choose another branch, or run the job again once this one has a "
+        "build."
+    ),
+    ErrorCode.EXECUTION_INTERRUPTED: "Run the job again. The profile did not cause this error.",
+    ErrorCode.INTERNAL: "Run the job again. If it fails again, send its ID to the operator of this service.",
+}
+# More specific advice for `execution_failed`.
+CRASHED = "Run the job again on another build channel, in case this build has a bug."
+LEAVE_OUT_HTML = "Run the job again without the HTML report. A higher limit would not help."
+NOT_THE_PROFILE = (
+    "The profile did not cause this error. Run the job again. If it fails again, send its ID to the operator of "
+    "this service."
+)
+CREDENTIALS_LOST = "Run the job again and include its game credentials."
+STOPPED_ADVICE: dict[str, str] = {
+    StopReason.OUTPUT_FLOOD: f"{SMALLER_JOBS} produces less output.",
+    StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less to disk.",
+    StopReason.MEMORY_LIMIT: f"{SMALLER_JOBS} needs less memory.",
+}
+CAUSE_ADVICE: dict[Cause, str] = {
+    Cause.PLATFORM: (
+        "The profile did not cause this error: the game platform could not be reached or did not respond as "
+        "expected. Run the job again later."
+    ),
+    Cause.REPORT: NOT_THE_PROFILE,
+    Cause.DISK: NOT_THE_PROFILE,
+    Cause.MEMORY: STOPPED_ADVICE[StopReason.MEMORY_LIMIT],
+    Cause.BUILD: CRASHED,
+}
+EVENTS = {
+    Status.PENDING: "Submitted",
+    Status.QUEUED: "Queued",
+    Status.STARTING: "Claimed by a worker",
+    Status.RUNNING: "Simulation started",
+}
+# Why a job ran in a single pass although stages were requested (docs/reference/api.md#stages).
+SINGLE_PASS: dict[str, str] = {
+    MultistageReason.NO_VARIANTS: "the profile has no variants",
+    MultistageReason.NO_CANDIDATES: "no variant makes a change that stages can compare",
+    MultistageReason.TOO_FEW_CANDIDATES: "the profile has too few variants for stages to save time",
+    MultistageReason.COPIES_ONLY: "the profile compares copies of the actor, which stages cannot drop",
+    MultistageReason.MIXED_WITH_COPIES: "the profile mixes profilesets with copies of the actor",
+    MultistageReason.SEVERAL_ACTORS: "the profile has more than one actor",
+    MultistageReason.STAGE_SENSITIVE: "an option in the profile prevents comparing the results of stages",
+}
+STAGES: dict[str, str] = {label: label.label for label in StageLabel}
+# Why a simulator process was stopped.
+STOPS: dict[str, str] = {
+    StopReason.CEILING: "stopped at the job's limit",
+    StopReason.OVERTIME: "stopped at the job's limit",
+    StopReason.CREDITS: "stopped when credits ran out",
+    StopReason.CANCELLED: "cancelled",
+    StopReason.OUTPUT_FLOOD: "stopped at the output limit",
+    StopReason.DISK_FLOOD: "stopped at the disk limit",
+    StopReason.MEMORY_LIMIT: "stopped at the memory limit",
+    StopReason.SHARD_FAILED: "stopped because another shard failed",
+    StopReason.LOST: "lost when its worker stopped",
+}
+SANDBOX_LAYERS: dict[str, str] = {
+    Layer.BUBBLEWRAP: "private file system (bubblewrap)",
+    Layer.NETWORK_NAMESPACE: "no network",
+    Layer.LANDLOCK: "file access rules (Landlock)",
+    Layer.OWN_UID: "separate user ID",
+    Layer.USER_NAMESPACE: "user namespace",
+    Layer.RLIMITS: "resource limits",
+    Layer.SECCOMP: "system call filter (seccomp)",
+    Layer.GAME_API_EXIT: "network access to the game API only",
+    # Recorded by runs of earlier versions.
+    "network_open": "network access for the game API",
+}
+ARTIFACTS = {
+    Artifact.Kind.JSON_REPORT: "JSON report",
+    Artifact.Kind.HTML_REPORT: "HTML report",
+    Artifact.Kind.CSV_REPORT: "CSV table",
+    Artifact.Kind.INPUT: "Input",
+    Artifact.Kind.STDOUT_LOG: "Output log",
+    Artifact.Kind.STDERR_LOG: "Error log",
+}
+
+# Job error codes whose reasons can quote the profile
+QUOTING = (ErrorCode.SIMULATION_ERROR, ErrorCode.EXECUTION_FAILED, ErrorCode.INPUT_INVALID)
+HIDDEN_REASON = "The reason can quote the profile, which is not shown."
+
+
+def time_left(seconds: int | None) -> str:
+    """Return an estimate of the remaining time, such as "about 3 minutes left"; empty if unknown."""
+    if seconds is None:
+        return ""
+    if seconds < 10:
+        return "a few seconds left"
+    if seconds <= 50:
+        return f"about {math.ceil(seconds / 10) * 10} seconds left"
+    minutes = max(1, round(seconds / 60))
+    if minutes < 60:
+        return f"about {_count(minutes, 'minute')} left"
+    hours, rest = divmod(round(minutes, -1), 60)
+    return f"about {_count(hours, 'hour')}{f' {rest} minutes' if rest else ''} left"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def status_of(job: Job) -> str:
+    """Return a job's status, or "Stopping" if its cancellation was requested."""
+    if job.cancel_requested_at is not None and not job.is_terminal:
+        return "Stopping"
+    return STATUSES[job.public_status]
+
+
+def public_reason(job: Job) -> str:
+    """Return why a job ended, for its share link: nothing that quotes a profile that its account hides."""
+    if not job.status_reason or job.account.shares_inputs or job.error_code not in QUOTING:
+        return job.status_reason or ""
+    return HIDDEN_REASON
+
+
+def advice(job: Job, runs: Sequence[Run]) -> str | None:
+    """Return what to do next about an ended job, given its runs, or None if it completed or has not ended."""
+    if _lacks_only_html(job):
+        return LEAVE_OUT_HTML
+    if job.error_code != ErrorCode.EXECUTION_FAILED:
+        return ADVICE.get(job.error_code or "")
+    last = [run for run in runs if run.attempt == job.attempt]
+    if not last and job.has_credentials:
+        return CREDENTIALS_LOST
+    # All runs are searched: when one shard fails, those of other shards are only stopped.
+    for run in last:
+        if run.stopped_for in STOPPED_ADVICE:
+            return STOPPED_ADVICE[run.stopped_for]
+    own = [run.exit_code for run in last if not run.stopped_for]
+    if any(map(blame.is_crash, own)):
+        return CRASHED
+    causes = (blame.failure_cause(job.status_reason, code) for code in own)
+    return next(
+        (CAUSE_ADVICE[cause] for cause in causes if cause in CAUSE_ADVICE), ADVICE[ErrorCode.EXECUTION_FAILED]
+    )
+
+
+def _lacks_only_html(job: Job) -> bool:
+    """Return whether a job was stopped after all its fights, while it wrote the HTML report."""
+    reasons = (entry["reason"] for entry in job.missing_artifacts if entry["kind"] == Artifact.Kind.HTML_REPORT)
+    return bool(job.error_code) and any(
+        blame.UNFINISHED_HTML in reason[:1].lower() + reason[1:] for reason in reasons
+    )
+
+
+def priority_of(job: Job) -> str:
+    """Return the name of a job's priority."""
+    return Priority(job.priority).label
+
+
+def soon(seconds: int) -> str:
+    """Return a time from now as a phrase, for example "in about 5 minutes"."""
+    if seconds < 60:
+        return "within a minute"
+    if seconds < 5400:
+        minutes = round(seconds / 60)
+        return f"in about {minutes} minute{'' if minutes == 1 else 's'}"
+    return f"in about {round(seconds / 3600)} hours"
+
+
+def event(job_event: JobEvent) -> str:
+    """Return the label of an event in a job's history."""
+    to = Status(job_event.to_status)
+    if job_event.is_return:
+        end = "was lost" if job_event.is_loss else "was stopped"
+        return f"Attempt {job_event.attempt} {end}; the job returned to its position in the queue"
+    if to == Status.STARTING and job_event.attempt > 1:
+        return f"Claimed by a worker (attempt {job_event.attempt})"
+    return EVENTS.get(to) or STATUSES[PublicStatus(to)]
+
+
+def with_not_reached(reason: str | None, missed: NotReached | None) -> str | None:
+    """Return why a job ended, followed by how many actors and profilesets were not simulated."""
+    missing = not_reached(missed.actors, missed.profilesets) if missed else ""
+    return f"{reason} {missing}" if reason and missing else reason
+
+
+def not_reached(actors: int, profilesets: int) -> str:
+    """Return how many actors and profilesets were not simulated as a sentence, empty if none."""
+    counts = (actors, "actor"), (profilesets, "profileset")
+    parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts if count]
+    verb = "was" if actors + profilesets == 1 else "were"
+    return f"{' and '.join(parts)} {verb} not simulated." if parts else ""
+
+
+def spread(widening: float) -> list[str]:
+    """Return a warning if two runs of the same profileset differed by much more than their errors."""
+    if widening < WIDE_SPREAD:
+        return []
+    warning = (
+        f"Two runs of the same profileset differed by about {widening:.1f} times their margin of error, so the "
+        "ranking may change from run to run. Each stage therefore dropped fewer profilesets."
+    )
+    return [warning]
+
+
+def single_pass(reason: str) -> str | None:
+    """Return why a job ran in a single pass, or None for a `multiStage.reason` that needs no explanation."""
+    return SINGLE_PASS.get(reason)
+
+
+def end_of(run: Run) -> str:
+    """Return how a simulator process ended."""
+    if run.ended_at is None:
+        return "running"
+    if run.stopped_for:
+        return STOPS.get(run.stopped_for, run.stopped_for)
+    return f"exit status {run.exit_code}"
+
+
+def layers_of(run: Run) -> str:
+    """Return the sandbox layers that isolated a process."""
+    return ", ".join(SANDBOX_LAYERS.get(layer, str(layer).replace("_", " ")) for layer in run.sandbox_layers)

@@ -1,0 +1,126 @@
+"""Rankings of a job's profilesets: their entries, and the list of all of them for jobs with many.
+
+A summary lists the best 200 profilesets. If there are more, names, means and errors of all are stored as JSON,
+compressed with zlib.
+"""
+
+import json
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from jobs.artifacts import retention
+from jobs.models import Job, JobRanking
+from simc.report_summary import LISTED_RESULTS
+from simc.reports import Profileset
+
+# The number of profilesets in a summary
+LISTED = LISTED_RESULTS
+# The names of a profile, of at most 2 MB, fit.
+MAX_BYTES = 4 << 20
+# Many times the size of the largest list that is stored
+_UNPACKED_BYTES = 64 << 20
+
+
+class Entry(NamedTuple):
+    """The result of an actor or a profileset. `number` is its place, best first; 0 for the profile's baseline.
+
+    It is a tuple because a page reads thousands of them.
+    """
+
+    number: int
+    name: str
+    mean: float
+    error: float
+    """Half the width of the 95 % confidence interval of the mean."""
+    stage: int | None = None
+    low: float | None = None
+    """The smallest value of all iterations."""
+    high: float | None = None
+
+
+def differs(entry: Entry, other: Entry) -> bool:
+    """Return whether two means differ by more than their combined 95 % margin of error."""
+    return abs(entry.mean - other.mean) > math.hypot(entry.error, other.error)
+
+
+def listed(results: Iterable[Mapping[str, Any]], *, first: int = 1) -> list[Entry]:
+    """Return the entries of a summary's list in its order, numbered from `first`.
+
+    PostgreSQL stores large numbers as integers, whose differences can be too large for a float.
+    """
+    return [
+        Entry(
+            number,
+            each["name"],
+            float(each["mean"]),
+            float(each["mean_error"]),
+            each.get("stage"),
+            _float(each.get("min")),
+            _float(each.get("max")),
+        )
+        for number, each in enumerate(results, first)
+    ]
+
+
+def _float(number: float | None) -> float | None:
+    return None if number is None else float(number)
+
+
+def packed(profilesets: Sequence[Profileset]) -> bytes | None:
+    """Return all profilesets as they are stored, or None if a summary lists them all.
+
+    The last ones are left out if they do not fit into MAX_BYTES.
+    """
+    if len(profilesets) <= LISTED:
+        return None
+    kept = sorted(profilesets, key=lambda each: -each.statistics.mean)
+    while len(content := _compressed(kept)) > MAX_BYTES:
+        kept = kept[: len(kept) * 3 // 4]
+    return content
+
+
+def _compressed(profilesets: Sequence[Profileset]) -> bytes:
+    columns = {
+        "names": [each.name for each in profilesets],
+        "means": [_short(each.statistics.mean) for each in profilesets],
+        "errors": [_short(each.statistics.mean_error) for each in profilesets],
+        "stages": [each.stage for each in profilesets],
+    }
+    text = json.dumps(columns, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(text.encode())
+
+
+def _short(number: float) -> float:
+    """Return a number with eight digits, more than any page shows."""
+    return float(f"{number:.8g}")
+
+
+def entries_of(job: Job) -> list[Entry]:
+    """Return all profilesets of a job, best first; none if its summary lists them all. At most one query.
+
+    They are unavailable at the end of the retention period, even before they are removed.
+    """
+    if not retention.is_kept(job):
+        return []
+    profilesets = ((job.summary or {}).get("mainActor") or {}).get("profilesets", {})
+    if profilesets.get("count", 0) <= len(profilesets.get("results", [])):
+        return []
+    row = JobRanking.objects.filter(job_id=job.pk).first()
+    return [] if row is None else unpacked(bytes(row.document))
+
+
+def unpacked(content: bytes) -> list[Entry]:
+    """Return the profilesets of a stored list, best first; none if it is unreadable."""
+    try:
+        columns = json.loads(zlib.decompressobj().decompress(content, _UNPACKED_BYTES))
+        return list(_rows(columns))
+    except (zlib.error, ValueError, KeyError, TypeError):
+        return []
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[Entry]:
+    """Return the entries of stored columns. Raises KeyError and TypeError."""
+    return map(Entry, count(1), *(columns[name] for name in ("names", "means", "errors", "stages")))

@@ -1,1 +1,0 @@
-"""The simulator as a program: its command line, sandbox, process, progress and reports."""

@@ -1,0 +1,1 @@
+"""Run one untrusted program, confined by several independent layers."""

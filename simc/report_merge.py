@@ -1,0 +1,270 @@
+"""Merging of the JSON reports of a stage's shards into one report.
+
+The document is the report of shard 0. The results of its profilesets are replaced by those of the other shards, and
+times and events are summed. The other shards' players, seeds and iteration data are never used, since they come
+from a baseline of one iteration (`docs/reference/simulator-command-line.md#json-report`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from decimal import Decimal
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+from simc import json_stream
+from simc.json_stream import Event, UnreadableJson
+from simc.json_writer import Writer
+from simc.report_reader import MAX_ENTRIES
+from simc.reports import LARGEST_NUMBER, MAX_NAME_CHARACTERS, BrokenReport
+
+SUMMED = (
+    "elapsed_cpu_seconds",
+    "elapsed_time_seconds",
+    "init_time_seconds",
+    "merge_time_seconds",
+    "analyze_time_seconds",
+    "total_events_processed",
+)
+# An integer, so that comparisons are exact.
+_LARGEST = int(LARGEST_NUMBER)
+
+Number = int | Decimal
+Events = Iterator[Event]
+
+
+class BrokenShardReport(BrokenReport):
+    """The report `others[index]` cannot be used; `reason` says why, with the subject "it"."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+
+
+class ReportsTooLarge(BrokenReport):
+    """The merged report would exceed a limit; none of the reports is at fault alone."""
+
+
+def merge(base: BinaryIO, others: Iterable[Callable[[], BinaryIO]], target: BinaryIO, *, max_bytes: int) -> None:
+    """Write the merged report of `base`, the report of shard 0, and `others` to `target`.
+
+    Profilesets keep the order of `others`; the first one of each name is kept. Each report, and the merged one,
+    may have `max_bytes`. Each of the others is opened once, read as a stream and closed. If an error is raised, the
+    target is incomplete. Memory: 10 MB, and at most 90 MB for names. Raises BrokenShardReport for one of the
+    others, ReportsTooLarge, and BrokenReport for the base.
+    """
+    with TemporaryFile() as results, TemporaryFile() as fields:
+        profilesets = _Profilesets(_limited(results, max_bytes), _limited(fields, max_bytes))
+        for index, open_report in enumerate(others):
+            with _errors_of(index), closing(open_report()) as stream, _events(stream, max_bytes) as events:
+                profilesets.read(events)
+        with _errors_of(None), _events(base, max_bytes) as events:
+            _Merged(_limited(target, max_bytes), profilesets).write(events)
+
+
+@contextmanager
+def _errors_of(index: int | None) -> Iterator[None]:
+    """Attribute errors to the report with this index, or to the base."""
+    try:
+        yield
+    except ReportsTooLarge:
+        raise
+    except (BrokenReport, UnreadableJson) as error:
+        reason = str(error)
+        raise (BrokenReport(reason) if index is None else BrokenShardReport(index, reason)) from None
+
+
+@contextmanager
+def _events(stream: BinaryIO, max_bytes: int) -> Iterator[Events]:
+    """Read a report, completely. Raises UnreadableJson."""
+    events = json_stream.events(stream, max_bytes=max_bytes)
+    yield events
+    json_stream.finish(events)
+
+
+def _limited(file: BinaryIO, max_bytes: int) -> Writer:
+    """Return a writer to a file, which raises ReportsTooLarge for more than `max_bytes`."""
+    return Writer(
+        file, max_bytes=max_bytes, too_large=ReportsTooLarge(f"it would be larger than {max_bytes} bytes")
+    )
+
+
+class _Profilesets:
+    """What the merged report takes from the others: results, times and events."""
+
+    def __init__(self, results: Writer, fields: Writer) -> None:
+        self.results = results
+        # The keys beside `results` of the first report that has results.
+        self.fields = fields
+        self.is_present = False
+        self.names: set[str] = set()
+        self.name_characters = 0
+        self.sums: dict[str, Number] = {}
+
+    def read(self, events: Events) -> None:
+        """Read the next report. Raises UnreadableJson and BrokenReport."""
+        for key, first in _members(events, "sim", required=True):
+            if key == "sim":
+                self._read_sim(_started(first, events, "sim"))
+            else:
+                json_stream.skip(first, events)
+
+    def _read_sim(self, events: Events) -> None:
+        for key, first in _members(events, "profilesets", "statistics"):
+            if key == "profilesets":
+                self._read_block(_started(first, events, key))
+            elif key == "statistics":
+                self._read_statistics(_started(first, events, key))
+            else:
+                json_stream.skip(first, events)
+
+    def _read_block(self, events: Events) -> None:
+        is_first, self.is_present = not self.is_present, True
+        for key, first in _members(events, "results"):
+            if key == "results":
+                self._read_results(_started(first, events, key, is_array=True))
+            elif is_first:
+                self.fields.key(key)
+                self.fields.copy(first, events)
+            else:
+                json_stream.skip(first, events)
+
+    def _read_results(self, events: Events) -> None:
+        for first in events:
+            if first[0] == "end_array":
+                break
+            if first[0] != "start_map":
+                raise BrokenReport("its results is not a list of objects")
+            mark = self.results.mark()
+            if not self._is_new(self._copied_entry(events)):
+                self.results.rewind(mark)
+
+    def _copied_entry(self, events: Events) -> str:
+        """Copy a profileset's result and return its name."""
+        name: object = None
+        self.results.start("{")
+        for key, first in _members(events, "name"):
+            name = first[1] if key == "name" else name
+            self.results.key(key)
+            self.results.copy(first, events)
+        self.results.end("}")
+        if not isinstance(name, str):
+            raise BrokenReport("its name is not a string")
+        return name
+
+    def _is_new(self, name: str) -> bool:
+        if name in self.names:
+            return False
+        self.names.add(name)
+        self.name_characters += len(name)
+        if len(self.names) > MAX_ENTRIES:
+            raise ReportsTooLarge(f"the reports have more than {MAX_ENTRIES:,} results together")
+        if self.name_characters > MAX_NAME_CHARACTERS:
+            raise ReportsTooLarge("the names of the results are too long")
+        return True
+
+    def _read_statistics(self, events: Events) -> None:
+        for key, first in _members(events, *SUMMED):
+            if key in SUMMED and _is_summable(first):
+                self.sums[key] = self.sums.get(key, 0) + first[1]
+            json_stream.skip(first, events)
+
+
+class _Merged:
+    """The base's document with the profilesets of the others."""
+
+    def __init__(self, writer: Writer, profilesets: _Profilesets) -> None:
+        self.writer = writer
+        self.profilesets = profilesets
+
+    def write(self, events: Events) -> None:
+        """Write the report. Raises UnreadableJson and BrokenReport."""
+        self.writer.start("{")
+        for key, first in _members(events, "sim", required=True):
+            self.writer.key(key)
+            if key == "sim":
+                self._write_sim(_started(first, events, key))
+            else:
+                self.writer.copy(first, events)
+        self.writer.end("}")
+
+    def _write_sim(self, events: Events) -> None:
+        lacks_block = self.profilesets.is_present
+        self.writer.start("{")
+        for key, first in _members(events, "profilesets", "statistics"):
+            self.writer.key(key)
+            if key == "profilesets":
+                self._write_block(_started(first, events, key))
+                lacks_block = False
+            elif key == "statistics":
+                self._write_statistics(_started(first, events, key))
+            else:
+                self.writer.copy(first, events)
+        if lacks_block:
+            self._write_new_block()
+        self.writer.end("}")
+
+    def _write_block(self, events: Events) -> None:
+        lacks_results = True
+        self.writer.start("{")
+        for key, first in _members(events, "results"):
+            if key == "results":
+                json_stream.skip(first, _started(first, events, key, is_array=True))
+                self._write_results()
+                lacks_results = False
+            else:
+                self.writer.key(key)
+                self.writer.copy(first, events)
+        if lacks_results:
+            self._write_results()
+        self.writer.end("}")
+
+    def _write_new_block(self) -> None:
+        self.writer.key("profilesets")
+        self.writer.start("{")
+        self.writer.append(self.profilesets.fields)
+        self._write_results()
+        self.writer.end("}")
+
+    def _write_results(self) -> None:
+        self.writer.key("results")
+        self.writer.start("[")
+        self.writer.append(self.profilesets.results)
+        self.writer.end("]")
+
+    def _write_statistics(self, events: Events) -> None:
+        self.writer.start("{")
+        for key, first in _members(events, *SUMMED):
+            self.writer.key(key)
+            if key in self.profilesets.sums and _is_summable(first):
+                first = ("number", first[1] + self.profilesets.sums[key])
+            self.writer.copy(first, events)
+        self.writer.end("}")
+
+
+def _members(events: Events, *unique: str, required: bool = False) -> Iterator[tuple[str, Event]]:
+    """Yield the members of an object.
+
+    Raises BrokenReport if one of the keys `unique` is repeated, or if all are missing and one is `required`.
+    """
+    seen = set()
+    for key, first in json_stream.members(events):
+        if key in seen:
+            raise BrokenReport(f"it contains its {key} twice")
+        if key in unique:
+            seen.add(key)
+        yield key, first
+    if required and not seen:
+        raise BrokenReport(f"it has no {unique[0]}")
+
+
+def _started(first: Event, events: Events, key: str, *, is_array: bool = False) -> Events:
+    """Return the events of an object or array after its start. Raises BrokenReport for another value."""
+    if first[0] != ("start_array" if is_array else "start_map"):
+        raise BrokenReport(f"its {key} is not {'a list of objects' if is_array else 'an object'}")
+    return events
+
+
+def _is_summable(first: Event) -> bool:
+    # Times are for information only, so other values are left out of the sum, not rejected.
+    event, value = first
+    return event == "number" and bool(-_LARGEST <= value <= _LARGEST)

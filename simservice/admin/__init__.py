@@ -1,0 +1,1 @@
+"""Parts that the admin pages of all apps share."""

@@ -1,0 +1,1 @@
+"""Public host names and IP addresses."""

@@ -1,0 +1,1 @@
+"""Management commands and the checks of a deployment."""
