@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.test import Client
 
+import simservice.urls  # noqa: F401  the errors of all packages
 from dashboard.public import docs
 from simservice.api.errors import ApiError
 from simservice.api.examples import envelope_of, family
