@@ -6,7 +6,7 @@ decides nothing about jobs. `docs/openapi.json` is generated from the shapes, th
 mypy checks that a view returns its shape.
 
 It promises that a published field keeps its name and type, and that every error has a code of
-`docs/reference/contract.md#error-codes`. It does not store or change anything itself.
+`docs/reference/errors.md#codes`. It does not store or change anything itself.
 
 Start with `urls`, then read `submission_request` and `submission` (a request becomes a job) or `jobs` (a job
 becomes JSON). `base` has what all views share, and `errors` has the table that turns errors of the domain into HTTP

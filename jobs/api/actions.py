@@ -76,7 +76,7 @@ class CancelJobView(JobsEndpoint):
 
 
 def _cancellation_object(job: models.Job, outcome: cancellation.Cancellation) -> Cancellation:
-    """Return the body of `POST jobs/{id}/cancel` (docs/reference/contract.md#cancel-a-job)."""
+    """Return the body of `POST jobs/{id}/cancel` (docs/reference/api.md#cancel-a-job)."""
     cancelled: Cancelled = {"success": True, "id": str(job.pk), "status": "cancelled", "metadata": job.metadata}
     if outcome.requested_at is None:
         return cancelled

@@ -177,7 +177,7 @@ class BuildView(JobsEndpoint):
 
 
 def _build_object(build: models.Build) -> Build:
-    """Return a build (docs/reference/contract.md#list-builds)."""
+    """Return a build (docs/reference/api.md#list-builds)."""
     game_data: GameData | None = None
     if build.wow_version and build.hotfix_date is not None:
         live: GameVersion = {"version": build.wow_version, "hotfixDate": build.hotfix_date.isoformat()}

@@ -213,7 +213,7 @@ def _failure(found: DryRun) -> RefusedSubmission | None:
 
 
 def _validation(found: DryRun, *, refusal: RefusedSubmission | None, deprecations: list[Deprecation]) -> Validation:
-    """Return the body of `POST jobs/validate` (docs/reference/contract.md#dry-run)."""
+    """Return the body of `POST jobs/validate` (docs/reference/api.md#dry-run)."""
     build, limits, start = found.build, found.ceilings, found.start
     stages: list[PlannedStage] = [
         {"stage": stage.number, "label": stage.label, "targetError": stage.target_error}

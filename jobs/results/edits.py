@@ -1,4 +1,4 @@
-"""Changes that members make to a job: its title and its public links (`docs/reference/contract.md#titles`)."""
+"""Changes that members make to a job: its title and its public links (`docs/reference/api.md#titles`)."""
 
 from django.db import transaction
 

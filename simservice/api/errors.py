@@ -1,4 +1,4 @@
-"""Errors of the API, with their codes and messages: `docs/reference/contract.md#error-codes`."""
+"""Errors of the API, with their codes and messages: `docs/reference/errors.md#codes`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -237,7 +237,7 @@ EXAMPLE_HOST = "https://sim.example.com"
 
 def docs_url(code: str) -> str:
     """Return the URL of the documentation of an error code."""
-    return f"{EXAMPLE_HOST}/docs#{code}"
+    return f"{EXAMPLE_HOST}/docs/errors#{code}"
 
 
 def family(member: type[ApiError] = ApiError) -> Iterator[type[ApiError]]:

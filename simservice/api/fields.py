@@ -1,6 +1,6 @@
 """Validation of requests: query parameters, and serializer fields that accept exactly one JSON type.
 
-See docs/reference/contract.md#types-and-times.
+See docs/reference/api.md#types-and-times.
 """
 
 import math
