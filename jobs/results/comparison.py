@@ -133,8 +133,8 @@ class Side:
     job: Job
     missing: Missing | None = None
     figure: Figure | None = None
+    # The name of the compared actor
     actor: str = ""
-    """The name of the compared actor."""
     character: Actor = field(default_factory=Actor)
     actors: int = 1
     profilesets: int = 0
@@ -287,8 +287,8 @@ class Comparison:
     """
 
     sides: Sequence[Side]
+    # The place of the job that others are compared with
     first: int | None
-    """The place of the job that others are compared with."""
     changes: Sequence[Change | None]
     options: Sequence[Row]
     gear: Sequence[Row]

@@ -33,11 +33,11 @@ class Entry(NamedTuple):
     number: int
     name: str
     mean: float
+    # Half the width of the 95 % confidence interval of the mean
     error: float
-    """Half the width of the 95 % confidence interval of the mean."""
     stage: int | None = None
+    # The smallest value of all iterations
     low: float | None = None
-    """The smallest value of all iterations."""
     high: float | None = None
 
 
