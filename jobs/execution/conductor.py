@@ -14,7 +14,7 @@ from functools import partial
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from jobs.enums import ShardStatus, Status
+from jobs.enums import ShardStatus, Status, StopReason
 from jobs.execution import shard_progress, shard_texts, simulation, verdict
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.periodic_thread import PeriodicThread
@@ -31,7 +31,6 @@ from jobs.lifecycle.shard_moves import ClaimedShard, StageState
 from jobs.models import Build, Job, Shard, ShardedStage
 from jobs.planning.multistage import Stage
 from jobs.queue import announcements, executables
-from sandbox.stop_reasons import StopReason
 from simc import messages
 from simc.profiles.numbers import Numbers
 from simc.progress import ProgressMeter

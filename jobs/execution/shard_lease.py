@@ -8,13 +8,13 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from jobs.enums import StopReason
 from jobs.execution.lease import LeaseLost
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.execution.simulation import CAP_GRACE_SECONDS
 from jobs.lifecycle import cancellation, shard_moves
 from jobs.lifecycle.shard_moves import ClaimedShard, ShardRenewal
 from jobs.models import Job
-from sandbox.stop_reasons import StopReason
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal, TypeVar, cast
 from django.db import Error as DatabaseError
 from django.db import connection
 
-from jobs.enums import ErrorCode, ShardStatus, Status
+from jobs.enums import ErrorCode, ShardStatus, Status, StopReason
 from jobs.execution import runner, shard_files, simulation, verdict
 from jobs.execution.directories import private_directory
 from jobs.execution.lease import LeaseLost
@@ -27,8 +27,7 @@ from jobs.models import Artifact, ShardedStage
 from jobs.queue import executables
 from jobs.results import blame
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import Ended, OnLine, OnLineEnd, SimulatorProcess, ignore_line_end
-from sandbox.stop_reasons import StopReason
+from sandbox.process import ConfinedProcess, Ended, OnLine, OnLineEnd, ignore_line_end
 from simc import command
 from simc.reports import BrokenReport
 from simc.shortfall import Asked
@@ -131,7 +130,7 @@ class ShardRun:
         if not executables.is_same(self.stage):
             raise BuildReplaced(f"{self.stage.build.executable} was replaced")
 
-    def _start(self, directory: PrivateDirectory) -> SimulatorProcess:
+    def _start(self, directory: PrivateDirectory) -> ConfinedProcess:
         """Start the simulator process. Raises LeaseLost, RunLost or BuildBroken."""
         launch = partial(
             simulation.start_once,

@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from jobs.enums import StopReason
 from jobs.execution import build_probe, runner, verdict
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.models import Build, Job
 from sandbox.confinement import NotRunnable, require_runnable
 from sandbox.private_directory import PrivateDirectory
 from sandbox.process import (
+    ConfinedProcess,
     Ended,
     LauncherLost,
     NotExecutable,
+    NotStarted,
     OnLine,
     OnLineEnd,
-    SimulatorNotStarted,
-    SimulatorProcess,
 )
-from sandbox.stop_reasons import StopReason
 from simservice import shutdown
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Limit(Protocol):
         """Return why the process must stop now, or None."""
 
 
-def start(launch: Callable[[], SimulatorProcess], *, holder: Holder) -> SimulatorProcess:
+def start(launch: Callable[[], ConfinedProcess], *, holder: Holder) -> ConfinedProcess:
     """Return the process that `launch` starts; if the build's file fails, try once more.
 
     Raises LeaseLost, RunLost, MachineFault if the sandbox fails, or BuildBroken if the file fails twice.
@@ -88,7 +88,7 @@ def start(launch: Callable[[], SimulatorProcess], *, holder: Holder) -> Simulato
         raise BuildBroken(str(error)) from error
 
 
-def _launched(launch: Callable[[], SimulatorProcess]) -> SimulatorProcess:
+def _launched(launch: Callable[[], ConfinedProcess]) -> ConfinedProcess:
     """Return the process that `launch` starts. Raises RunLost, MachineFault, NotRunnable or NotExecutable."""
     try:
         return launch()
@@ -96,7 +96,7 @@ def _launched(launch: Callable[[], SimulatorProcess]) -> SimulatorProcess:
         raise RunLost(str(error)) from error
     except NotExecutable:
         raise
-    except SimulatorNotStarted as error:
+    except NotStarted as error:
         logger.error("the sandbox does not start: %s", error)
         raise MachineFault("the sandbox does not start") from error
 
@@ -110,10 +110,10 @@ def start_once(
     seconds: int,
     on_line: OnLine,
     on_line_end: OnLineEnd,
-) -> SimulatorProcess:
+) -> ConfinedProcess:
     """Start a process that runs for at most `seconds`.
 
-    Raises NotRunnable, or SimulatorNotStarted if the sandbox fails too.
+    Raises NotRunnable, or NotStarted if the sandbox fails too.
     """
     require_runnable(Path(build.executable), readable=[Path(path) for path in build.readable_paths])
     process = runner.simulator(
@@ -154,7 +154,7 @@ def run_fields(run_id: int, ended: Ended) -> dict[str, Any]:
 
 
 def watch(
-    process: SimulatorProcess, *, holder: Holder, limit: Limit, actions: Sequence[Callable[[], None]], name: str
+    process: ConfinedProcess, *, holder: Holder, limit: Limit, actions: Sequence[Callable[[], None]], name: str
 ) -> Ended:
     """Wait for the end of a process, and stop it when its limit says so. Raises LeaseLost or WorkerStops.
 
@@ -170,7 +170,7 @@ def watch(
     return ended
 
 
-def _stop(process: SimulatorProcess, reason: StopReason, *, cap_grace_seconds: float) -> Ended:
+def _stop(process: ConfinedProcess, reason: StopReason, *, cap_grace_seconds: float) -> Ended:
     """Stop a process and return how it ended."""
     grace = CANCEL_GRACE_SECONDS if reason == StopReason.CANCELLED else cap_grace_seconds
     ended = process.stop(reason, grace_seconds=grace)

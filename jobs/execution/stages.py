@@ -13,7 +13,7 @@ from django.db import Error as DatabaseError
 
 from jobs.artifacts import artifact_files
 from jobs.artifacts.credentials import GameCredentials
-from jobs.enums import ErrorCode, Status
+from jobs.enums import ErrorCode, Status, StopReason
 from jobs.execution import runner, shard_plan, simulation, verdict
 from jobs.execution.asked import asked_of
 from jobs.execution.budget import Budget
@@ -40,8 +40,7 @@ from jobs.planning.multistage import Stage
 from jobs.planning.replicates import pooled, widening
 from jobs.results import blame, details, labels
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import Ended, SimulatorProcess
-from sandbox.stop_reasons import StopReason
+from sandbox.process import ConfinedProcess, Ended
 from simc import command
 from simc.reports import BrokenReport, Report
 from simc.shortfall import Asked, shortfall
@@ -282,7 +281,7 @@ class Stages:
             simulation.require_working(self.build)
         return ended
 
-    def _start(self, arguments: list[str], *, directory: PrivateDirectory) -> SimulatorProcess:
+    def _start(self, arguments: list[str], *, directory: PrivateDirectory) -> ConfinedProcess:
         """Start a simulator process. Raises LeaseLost, RunLost or BuildBroken."""
         launch = partial(
             simulation.start_once,

@@ -2,6 +2,7 @@
 
 import time
 
+from jobs.enums import StopReason
 from jobs.execution import simulation
 from jobs.execution.budget import Budget
 from jobs.execution.lease import Lease
@@ -12,8 +13,7 @@ from jobs.lifecycle import cancellation
 from jobs.live.preview import Preview
 from jobs.live.progress import Progress, Publisher, StageProgress
 from jobs.models import Job
-from sandbox.process import Ended, SimulatorProcess
-from sandbox.stop_reasons import StopReason
+from sandbox.process import ConfinedProcess, Ended
 
 HINT_SECONDS = 1.0
 # A line of every simulator after the last fight
@@ -72,7 +72,7 @@ class Watcher:
         """Note that the last update of a stream is final."""
         self.publisher.log.end_line(stream)
 
-    def watch(self, process: SimulatorProcess, *, started: float) -> Ended:
+    def watch(self, process: ConfinedProcess, *, started: float) -> Ended:
         """Wait for the end of a process that was `started` (monotonic), and stop it when it is time.
 
         Raises LeaseLost or WorkerStops.

@@ -12,6 +12,7 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 from pytest_django import Settings
 
+from jobs.enums import StopReason
 from jobs.execution import helper, machine, runner, shard_files
 from jobs.execution.lease import LeaseLost
 from jobs.execution.shard_lease import ShardLease
@@ -20,7 +21,6 @@ from jobs.execution.simulation import RunLost
 from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.queue import executables
-from sandbox.stop_reasons import StopReason
 from simservice import shutdown
 from simservice.telemetry.logs import AddIds
 from tests.concurrency import at_once
