@@ -5,7 +5,7 @@ from collections.abc import Collection
 from jobs.execution.shard_plan import numbers_of
 from jobs.planning.multistage import Stage
 from simc.profiles.analysis import Analysis
-from simc.profiles.values import read_integer
+from simc.profiles.numbers import read_integer
 from simc.shortfall import Asked
 
 # With these options, a report can lack actors, or have the iterations of one of several actors.

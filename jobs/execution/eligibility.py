@@ -8,8 +8,8 @@ from jobs.models import Job
 from simc.profiles.analysis import STAGE_OPTIONS, Analysis
 from simc.profiles.grammar import tokens
 from simc.profiles.includes import has_includes
+from simc.profiles.numbers import read_integer, read_number
 from simc.profiles.policy import LIMITED, is_profileset
-from simc.profiles.values import read_integer, read_number
 
 MIN_PROFILESETS = 2
 # A shorter stage would gain less than starting more processes costs.

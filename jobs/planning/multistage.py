@@ -13,9 +13,8 @@ from statistics import NormalDist
 from jobs.enums import MultistageReason, StageLabel
 from jobs.planning.replicates import known_error, names_for
 from simc.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, with_limits
-from simc.profiles.numbers import Bounds
+from simc.profiles.numbers import Bounds, read_integer, read_number
 from simc.profiles.selection import remaining_lines
-from simc.profiles.values import read_integer, read_number
 from simc.reports import Profileset
 
 # In percent of the mean: docs/reference/simulator-command-line.md#iterations-and-errors
