@@ -232,12 +232,12 @@ class Job(models.Model):
 
     @property
     def retried(self) -> bool:
-        """Return whether at least one attempt was lost: `docs/reference/contract.md#automatic-retries`."""
+        """Return whether at least one attempt was lost: `docs/reference/api.md#automatic-retries`."""
         return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
 
     @property
     def fee_credits(self) -> int:
-        """Return the reserved fee, for an ended job the charged one: `docs/reference/contract.md#priority-fee`."""
+        """Return the reserved fee, for an ended job the charged one: `docs/reference/limits.md#priority-fee`."""
         return 0 if self.credits_consumed == 0 else self.priority_fee_credits
 
     @property
@@ -538,7 +538,7 @@ class DailyUsage(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """An idempotency key and the response to its submission: `docs/reference/contract.md#idempotency-keys`."""
+    """An idempotency key and the response to its submission: `docs/reference/api.md#idempotency-keys`."""
 
     api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="idempotency_keys")
     key = models.CharField(max_length=255)

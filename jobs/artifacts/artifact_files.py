@@ -203,7 +203,7 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
 
 
 def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
-    """Return an artifact's name for callers: `docs/reference/contract.md#artifacts`.
+    """Return an artifact's name for callers: `docs/reference/api.md#artifacts`.
 
     `stage` is None for the CSV table, and if the job has no stages.
     """

@@ -94,7 +94,7 @@ def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:
 
 
 def recover(job: Job, *, reason: str = "", guard: Q = job_moves.LEASE_EXPIRED) -> MoveResult:
-    """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`.
+    """Retry a lost job, or end it if no attempts are left: `docs/reference/api.md#automatic-retries`.
 
     `guard` is the condition under which the job is lost. The default reason is an expired lease.
     """
