@@ -130,17 +130,21 @@ class Launcher:
             # Bubblewrap must not inherit them.
             os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
         if len(descriptors) == DESCRIPTORS:
-            try:
-                self.start(request, descriptors)
-            except OSError as error:
-                failure = {"failed": f"the launcher cannot start a supervisor: {error.strerror}"}
-                with contextlib.suppress(OSError):
-                    os.write(descriptors[0], json.dumps(failure).encode())
+            self.start(request, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         return bool(request)
 
     def start(self, request: bytes, descriptors: list[int]) -> None:
+        """Pass a request to a supervisor; if that fails, report it to the caller."""
+        try:
+            self.choose_supervisor(request, descriptors)
+        except OSError as error:
+            failure = {"failed": f"the launcher cannot start a supervisor: {error.strerror}"}
+            with contextlib.suppress(OSError):
+                os.write(descriptors[0], json.dumps(failure).encode())
+
+    def choose_supervisor(self, request: bytes, descriptors: list[int]) -> None:
         """Pass a request to an idle supervisor, or to a new one. Raises OSError."""
         for each in [each for each in self.supervisors.values() if each.is_idle]:
             try:
