@@ -390,7 +390,7 @@ class Shard(models.Model):
     allowance_ms = models.PositiveBigIntegerField(default=0)
     # The time that is billed for the try that counts, once it has ended.
     billed_ms = models.PositiveBigIntegerField(default=0)
-    # How the try ended (`jobs.execution.shard_results.ShardResult`), once it has ended.
+    # How the try ended (`jobs.execution.shard_files.ShardResult`), once it has ended.
     result = models.JSONField(null=True)
 
     class Meta:
