@@ -15,7 +15,7 @@ from clients.rate_limits import limited_by_address
 from dashboard.access import AccountAccess, account_page
 from dashboard.jobs import job_list
 from dashboard.jobs.sharing import HEADERS
-from dashboard.results.comparison_page import MIN_JOBS, Entry, page_of, query_of
+from dashboard.results.comparison_page import MIN_JOBS, JobLink, query_of, view_of
 from jobs.api.links import path_to
 from jobs.artifacts import retention
 from jobs.errors import NotFound
@@ -46,15 +46,15 @@ def compare(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     chosen = {job.pk: job.title for job in jobs}
     context |= {
         "chosen": chosen.items(),
-        "page": page_of(sides, _own_entries(access, jobs), name="job"),
+        "page": view_of(sides, _own_entries(access, jobs), name="job"),
         "choices": [job for job in newest if job.has_result and job.pk not in chosen],
         "more": MAX_JOBS - len(jobs),
     }
     return render(request, "dashboard/compare.html", context)
 
 
-def _own_entries(access: AccountAccess, jobs: Iterable[Job]) -> list[Entry]:
-    return [Entry(str(job.pk), job.title, reverse("job", args=[access.account.name, job.pk])) for job in jobs]
+def _own_entries(access: AccountAccess, jobs: Iterable[Job]) -> list[JobLink]:
+    return [JobLink(str(job.pk), job.title, reverse("job", args=[access.account.name, job.pk])) for job in jobs]
 
 
 @read_only
@@ -87,7 +87,7 @@ def _compare_links(request: HttpRequest) -> HttpResponse:
     entries = _public_entries(jobs)
     context |= {
         "chosen": [(entry.key, entry.title) for entry in entries],
-        "page": page_of(sides, entries, name="share"),
+        "page": view_of(sides, entries, name="share"),
         "more": MAX_JOBS - len(jobs),
     }
     return render(request, "compare.html", context)
@@ -105,12 +105,12 @@ def _tokens_in(request: HttpRequest, links: Iterable[str]) -> tuple[list[str], C
     return tokens, refused
 
 
-def _public_entries(jobs: Iterable[Job]) -> list[Entry]:
+def _public_entries(jobs: Iterable[Job]) -> list[JobLink]:
     """Return how the jobs of share links are shown: an expired one only by its state."""
     return [
-        Entry(job.share_token, job.public_title, path_to("share", job.share_token))
+        JobLink(job.share_token, job.public_title, path_to("share", job.share_token))
         if retention.is_kept(job)
-        else Entry(job.share_token, labels.EXPIRED_TITLE, "")
+        else JobLink(job.share_token, labels.EXPIRED_TITLE, "")
         for job in jobs
     ]
 

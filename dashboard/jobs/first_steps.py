@@ -13,7 +13,6 @@ from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from dashboard.access import AccountAccess, account_page
 from dashboard.jobs import job_form
-from dashboard.jobs.job_form_errors import message_of
 from jobs.enums import Channel
 from jobs.errors import JobsError
 from jobs.models import Build, Job
@@ -40,7 +39,7 @@ class Checklist:
 def checklist(
     request: HttpRequest, access: AccountAccess, builds: Iterable[tuple[Channel, Build]]
 ) -> Checklist | None:
-    """Return the checklist, or None if all steps are done or the member hid it. At most one query.
+    """Return the checklist, or None if all steps are done or the member hid it.
 
     `builds` are the current builds of all channels.
     """
@@ -67,7 +66,7 @@ def run_sample(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     except InvalidFormToken:
         messages.error(request, job_form.OLD_FORM)
     except (ApiError, JobsError) as error:
-        messages.error(request, message_of(as_api_error(error)))
+        messages.error(request, job_form.message_of(as_api_error(error)))
     else:
         if job is not None:
             messages.success(request, "Sample submitted. This page shows its progress, then its result.")

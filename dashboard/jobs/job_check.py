@@ -9,7 +9,6 @@ from jobs.enums import MultistageReason
 from jobs.planning.estimates import CreditsRange, Estimate, Range
 from jobs.results import labels
 from jobs.submission.dry_run import DryRun
-from jobs.submission.validation import Ceilings
 from simc.characters import visible
 from simc.profiles.analysis import LISTED_WARNINGS
 from simc.profiles.policy import Refusal
@@ -47,17 +46,23 @@ def check_of(found: DryRun, *, plan: Plan) -> Check:
 def _facts(found: DryRun, plan: Plan) -> Iterator[tuple[str, str]]:
     yield "Variants", f"{found.variants:,} (limit: {plan.max_variants:,})"
     yield "Stages", _stages(found)
-    build = found.build
+    build, fee = found.build, f", plus a fee of {_credits(found.fee_credits)}" if found.fee_credits else ""
     yield "Build", f"{build.simc_version} ({build})" if build else NO_BUILD
     if found.estimate and found.price:
         yield "Time", _about_seconds(found.estimate.seconds)
-        yield "Cost", f"{_about_credits(found.price)}{_fee(found)}"
+        yield "Cost", f"{_about_credits(found.price)}{fee}"
     elif found.ceilings and build:
         yield "Time", UNKNOWN_TIME
     if found.ceilings:
-        yield "Limit", f"{_limit(found.ceilings)}{_fee(found)}"
+        runtime = f"enough for {found.ceilings.runtime_seconds:,} s of simulation"
+        yield "Limit", f"{_credits(found.ceilings.credits)}, {runtime}{fee}"
     if found.start:
-        yield "Start", _start(found.start.ahead, found.start.seconds)
+        ahead, seconds = found.start.ahead, found.start.seconds
+        jobs = f", {ahead:,} job{'' if ahead == 1 else 's'} ahead"
+        yield (
+            "Start",
+            f"Unknown{jobs}" if seconds is None else labels.soon(seconds).capitalize() + (jobs if ahead else ""),
+        )
 
 
 def _stages(found: DryRun) -> str:
@@ -88,28 +93,11 @@ def _about_credits(price: CreditsRange) -> str:
     return f"{about} ({price.low:,} to {price.high:,})"
 
 
-def _limit(ceilings: Ceilings) -> str:
-    """Return the limit in credits, and the simulator seconds that it buys."""
-    return f"{_credits(ceilings.credits)}, enough for {ceilings.runtime_seconds:,} s of simulation"
-
-
 def _credits(count: int) -> str:
     return f"{count:,} credit{'' if count == 1 else 's'}"
 
 
-def _fee(found: DryRun) -> str:
-    return f", plus a fee of {_credits(found.fee_credits)}" if found.fee_credits else ""
-
-
-def _start(ahead: int, seconds: int | None) -> str:
-    jobs = f"{ahead:,} job{'' if ahead == 1 else 's'} ahead"
-    if seconds is None:
-        return f"Unknown, {jobs}"
-    return f"{labels.soon(seconds).capitalize()}{f', {jobs}' if ahead else ''}"
-
-
 def _basis(estimate: Estimate) -> str:
-    """Return what an estimate is based on."""
     jobs = "1 past job" if estimate.jobs == 1 else f"{estimate.jobs} past jobs"
     whose = "of this account" if estimate.is_own else "of this service"
     return f"Estimated from {jobs} {whose} {'on this build' if estimate.on_build else 'on several builds'}."

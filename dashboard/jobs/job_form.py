@@ -23,7 +23,6 @@ from clients.models import Client
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
 from dashboard.jobs.job_check import Check, check_of, lines_in_context, listed
-from dashboard.jobs.job_form_errors import message_of
 from dashboard.jobs.job_list import clients_of
 from dashboard.jobs.run_again import initial_values
 from jobs import api_mode
@@ -34,14 +33,15 @@ from jobs.models import Build
 from jobs.results import queries
 from jobs.submission import accept, dry_run, shortage
 from jobs.submission.accept import Accepted
-from jobs.submission.dry_run import DryRun
 from jobs.submission.validation import Sender
 from simservice.api.errors import (
     ApiError,
     BuildPinNotAllowed,
     BuildPinUnavailable,
+    InsufficientCredits,
     ProfileRefused,
     ProfileTooLarge,
+    RateLimitExceeded,
     TooManyVariants,
     ValidationFailed,
     WebhookNotConfigured,
@@ -78,6 +78,7 @@ ERROR_FIELDS: dict[type[ApiError], str] = {
 }
 CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
 LISTED_PROFILES = 8
+NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
 # The page's script shows them too.
 TOO_LARGE = "The profile is larger than 2 MB. Split it into several jobs."
 NOT_UTF_8 = "The file is not UTF-8 text. Save it as UTF-8, or paste its text."
@@ -136,7 +137,7 @@ class JobForm(forms.Form):
         self.fields["profile"].required = "file" not in self.files
         plan = access.account.plan
         self.fields["client"].choices = list(clients_of(access.account))  # type: ignore[attr-defined]
-        pins = list(_pinnable_builds(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
+        pins = _pinnable_builds() if plan.allows_build_pin else []
         self.fields["build"].choices = [("", "None"), *pins]  # type: ignore[attr-defined]
         for name, has_no_choice in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
             if has_no_choice:
@@ -185,7 +186,9 @@ class JobForm(forms.Form):
         """Return the JSON body of the API request, without empty fields."""
         body: dict[str, Any] = {}
         values = self.cleaned_data | {"profile": self.profile_text()}
-        values["metadata"] = dict(_metadata_entries(values["metadata"]))
+        # One entry per line. A line without a colon has an empty value.
+        entries = (line.partition(":") for line in values["metadata"].splitlines() if line.strip())
+        values["metadata"] = {name.strip(): value.strip() for name, _, value in entries}
         values["webhook"] = values["webhook"] and ["job.terminal"]
         for name, path in self.request_paths.items():
             value = values.get(name)
@@ -211,18 +214,31 @@ class JobForm(forms.Form):
         return next((name for name in matching if name in self.fields), NON_FIELD_ERRORS)
 
 
-def _metadata_entries(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the metadata entries, one per line. A line without a colon has an empty value."""
-    for line in text.splitlines():
-        if line.strip():
-            name, _, value = line.partition(":")
-            yield name.strip(), value.strip()
+def message_of(error: ApiError) -> str:
+    """Return the text of an API error for the form."""
+    meta = error.meta or {}
+    if isinstance(error, WebhookNotConfigured):
+        return NO_WEBHOOK
+    if isinstance(error, InsufficientCredits):
+        return f"{error.message} The job needs {meta['requiredCredits']:,} credits. {_affordable_limit(meta)}"
+    if isinstance(error, RateLimitExceeded) and meta["limit"] != "storage":
+        return "Too many requests or too much data. Try again in a minute."
+    return str(meta.get("message", error.message))
 
 
-def _pinnable_builds(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the builds that a job can be pinned to, as choices. One query."""
-    builds = Build.objects.filter(git_branch__in=branches, withdrawn_at=None).order_by("-created_at")
-    return ((str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100])
+def _affordable_limit(meta: Mapping[str, Any]) -> str:
+    """Return what to do about a shortage of credits, in the unit of the form's limit."""
+    if not meta["maxAffordableRuntimeSeconds"]:
+        return "Add credits, then try again."
+    if api_mode.current().cap_field == "maxCredits":
+        return f"Lower the credit limit to {meta['maxAffordableCredits']:,} or less."
+    return f"Lower the runtime limit to {meta['maxAffordableRuntimeSeconds']:,} s or less."
+
+
+def _pinnable_builds() -> list[tuple[str, str]]:
+    """Return the builds that a job can be pinned to, as choices."""
+    builds = Build.objects.filter(git_branch__in=settings.GIT_BRANCHES, withdrawn_at=None).order_by("-created_at")
+    return [(str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +295,8 @@ def check_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         return _page(request, access, JobForm(access))
     if form.is_valid():
         try:
-            found = _dry_run(request, access, form)
+            rate_limits.spend_check(request, access.account)
+            found = dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
         except ApiError as error:
             form.add_api_error(error)
         else:
@@ -313,12 +330,6 @@ def _page(
     return render(request, "dashboard/submit_job.html", context)
 
 
-def _dry_run(request: HttpRequest, access: AccountAccess, form: JobForm) -> DryRun:
-    """Return the dry run of the form's job. Raises an ApiError."""
-    rate_limits.spend_check(request, access.account)
-    return dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
-
-
 def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpResponse:
     """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
     rate_limits.spend(request, rate_limits.submission_limit(access.account))
@@ -334,7 +345,7 @@ def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpR
 
 
 def _client_of(access: AccountAccess, form: JobForm) -> Client:
-    """Return the selected client with its account and plan. One query."""
+    """Return the selected client with its account and plan."""
     client = Client.objects.get(pk=form.cleaned_data["client"], account=access.account)
     client.account = access.account
     return client

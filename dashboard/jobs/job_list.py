@@ -61,7 +61,7 @@ LIST_FIELDS = (
 
 
 class Filters(forms.Form):
-    """The filters of the list. Two queries, for the choices."""
+    """The filters of the list."""
 
     status = forms.ChoiceField(required=False, choices=STATES)
     client = forms.ChoiceField(required=False)
@@ -76,7 +76,9 @@ class Filters(forms.Form):
             self.fields[name].widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
         self.fields["text"].widget.attrs["type"] = "search"
         self.fields["client"].choices = [ANY, *clients_of(account)]  # type: ignore[attr-defined]
-        self.fields["build"].choices = [ANY, *_newest_builds()]  # type: ignore[attr-defined]
+        builds = Build.objects.order_by("-created_at").only("git_branch", "commit", "simc_version")[:MAX_CHOICES]
+        named = [(str(build.pk), f"{build} ({build.simc_version})") for build in builds]
+        self.fields["build"].choices = [ANY, *named]  # type: ignore[attr-defined]
 
     @property
     def is_active(self) -> bool:
@@ -88,12 +90,6 @@ def clients_of(account: Account) -> Iterator[tuple[str, str]]:
     """Yield an account's clients as choices, the built-in one first."""
     clients = Client.objects.filter(account=account).order_by("-is_default", "name")
     return ((str(key), name) for key, name in clients.values_list("pk", "name")[:MAX_CHOICES])
-
-
-def _newest_builds() -> Iterator[tuple[str, str]]:
-    """Yield the newest builds as choices."""
-    builds = Build.objects.order_by("-created_at").only("git_branch", "commit", "simc_version")
-    return ((str(build.pk), f"{build} ({build.simc_version})") for build in builds[:MAX_CHOICES])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,13 +116,19 @@ def jobs(request: HttpRequest, access: AccountAccess) -> HttpResponse:
 
 def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> Listing:
     """Return the requested page of the list. Raises Http404 for an invalid cursor."""
-    rows = filtered(account, filters)
+    rows = filtered(account, filters).order_by("-pk")
     after = id_in_cursor(request, account_id=account.pk)
     if after is not None:
         rows = rows.filter(pk__lt=after)
-    ids, searched_to = _search(rows, filters["text"]) if filters["text"] else (_newest_ids(rows, ROWS + 1), None)
+    searched_to = None
+    if filters["text"]:
+        ids, searched_to = _search(rows, filters["text"])
+    else:
+        # An index-only scan if the index covers the filters
+        ids = list(rows.values_list("pk", flat=True)[: ROWS + 1])
     last_id = ids[ROWS - 1] if len(ids) > ROWS else searched_to
-    page = make_page(request, _load_jobs(ids[:ROWS]), account_id=account.pk, last_id=last_id)
+    jobs = list(_listed(ids[:ROWS])) if ids else []
+    page = make_page(request, jobs, account_id=account.pk, last_id=last_id)
     return Listing(page=page, searched_back_to=moment_of(searched_to) if searched_to else None)
 
 
@@ -152,24 +154,19 @@ def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
 
 
 def newest(account: Account, *, count: int) -> list[Job]:
-    """Return the account's newest jobs with the fields of a list. One query."""
+    """Return the account's newest jobs with the fields of a list."""
     return list(_listed(filtered(account, NO_FILTERS).order_by("-pk").values("pk")[:count]))
-
-
-def _newest_ids(rows: QuerySet[Job], count: int) -> list[int]:
-    """Return the ids of the newest rows. One query, index-only if the index covers the filters."""
-    return list(rows.order_by("-pk").values_list("pk", flat=True)[:count])
 
 
 def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
     """Return up to `ROWS + 1` ids of the newest rows that contain a text, and the last id searched.
 
     The text can be in the given title or the metadata. The last id searched is None if the matches fill more than
-    a page or all rows were searched. One query.
+    a page or all rows were searched.
     """
     # The text as it is encoded in JSON.
     encoded = json.dumps(text, ensure_ascii=False)[1:-1]
-    searched = rows.annotate(encoded=Cast("metadata", TextField())).order_by("-pk")[:SEARCHED_JOBS]
+    searched = rows.annotate(encoded=Cast("metadata", TextField()))[:SEARCHED_JOBS]
     # An aggregate reads the slice only; a filter on `pk__in` would make the planner read the jobs of all accounts.
     found = searched.aggregate(
         ids=ArrayAgg("pk", filter=Q(encoded__icontains=encoded) | Q(given_title__icontains=text), order_by="-pk"),
@@ -178,11 +175,6 @@ def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
     )
     ids = (found["ids"] or [])[: ROWS + 1]
     return ids, None if len(ids) > ROWS or found["count"] < SEARCHED_JOBS else found["last"]
-
-
-def _load_jobs(ids: Sequence[int]) -> list[Job]:
-    """Return jobs with the fields of a list. At most one query."""
-    return list(_listed(ids)) if ids else []
 
 
 def _listed(ids: Sequence[int] | QuerySet[Job, Any]) -> QuerySet[Job]:

@@ -44,7 +44,6 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _share_context(job: Job, links: LinkBuilder, result: results.Result | None) -> dict[str, Any]:
-    """Return the template context of a job. No query."""
     return {
         "job": job,
         "heading": labels.status_of(job),
@@ -63,7 +62,7 @@ def _share_context(job: Job, links: LinkBuilder, result: results.Result | None) 
 
 
 def queue_position(job: Job) -> str:
-    """Return the queue position of a waiting job and its expected start. No database query."""
+    """Return the queue position of a waiting job and its expected start."""
     snapshot = forecast.current()
     if snapshot is None:
         return "The job is in the queue."

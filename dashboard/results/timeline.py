@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from dashboard.results.headline import clock
 from jobs.models import Run
@@ -15,13 +14,16 @@ TICKS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A process, as a bar in percent of the width."""
+class TimelineBar:
+    """A process, as a bar in percent of the width.
+
+    `kind` is "whole" for the baseline or a stage that was not split, "shard" for others, and "stopped" if the
+    process did not count.
+    """
 
     x: str
     width: str
     kind: str
-    """"whole" for the baseline or a stage that was not split, "shard" for others, "stopped" if it did not count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +32,14 @@ class Seat:
 
     number: int
     y: int
-    bars: Sequence[Bar]
+    bars: Sequence[TimelineBar]
     busy: float
     first: float
     last: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timeline:
+class SlotTimeline:
     """The slots of a job's last attempt. `height` is in pixels."""
 
     seats: Sequence[Seat]
@@ -46,7 +48,7 @@ class Timeline:
     labels: Sequence[str]
 
 
-def timeline_of(runs: Sequence[Run]) -> Timeline | None:
+def timeline_of(runs: Sequence[Run]) -> SlotTimeline | None:
     """Return the timeline of the last attempt, or None unless several slots ran it and all processes have ended."""
     last = max((run.attempt for run in runs), default=0)
     spans = [(run, run.started_at, run.ended_at) for run in runs if run.attempt == last]
@@ -55,33 +57,26 @@ def timeline_of(runs: Sequence[Run]) -> Timeline | None:
         return None
     begin, finish = min(start for _, start, _ in ended), max(end for _, _, end in ended)
     total = max((finish - begin).total_seconds(), 0.001)
-    by_seat: dict[int, list[tuple[Run, datetime, datetime]]] = defaultdict(list)
-    for span in sorted(ended, key=lambda each: each[1]):
-        by_seat[span[0].seat].append(span)
-    seats = [_seat(row, by_seat[seat], begin, total) for row, seat in enumerate(sorted(by_seat))]
-    marks = [_mark(total * number / TICKS, total) for number in range(TICKS + 1)]
-    return Timeline(seats=seats, height=len(seats) * ROW_HEIGHT, seconds=total, labels=marks)
+    by_seat: dict[int, list[tuple[Run, float, float]]] = defaultdict(list)
+    for run, start, end in sorted(ended, key=lambda span: span[1]):
+        by_seat[run.seat].append((run, (start - begin).total_seconds(), (end - begin).total_seconds()))
+    seats = [
+        Seat(
+            number=seat + 1,
+            y=row * ROW_HEIGHT,
+            bars=[_bar(run, start, end, total) for run, start, end in times],
+            busy=sum(end - start for _, start, end in times),
+            first=times[0][1],
+            last=max(end for _, _, end in times),
+        )
+        for row, (seat, times) in enumerate(sorted(by_seat.items()))
+    ]
+    marks = [total * number / TICKS for number in range(TICKS + 1)]
+    labels = [clock(mark) if total >= 60 else f"{mark:.1f} s" for mark in marks]
+    return SlotTimeline(seats=seats, height=len(seats) * ROW_HEIGHT, seconds=total, labels=labels)
 
 
-def _mark(seconds: float, total: float) -> str:
-    """Return a label of the time axis."""
-    return clock(seconds) if total >= 60 else f"{seconds:.1f} s"
-
-
-def _seat(row: int, spans: Sequence[tuple[Run, datetime, datetime]], begin: datetime, total: float) -> Seat:
-    """Return a slot with its processes, in the order of their starts."""
-    times = [(run, (start - begin).total_seconds(), (end - begin).total_seconds()) for run, start, end in spans]
-    return Seat(
-        number=spans[0][0].seat + 1,
-        y=row * ROW_HEIGHT,
-        bars=[_bar(run, start, end, total) for run, start, end in times],
-        busy=sum(end - start for _, start, end in times),
-        first=times[0][1],
-        last=max(end for _, _, end in times),
-    )
-
-
-def _bar(run: Run, start: float, end: float, total: float) -> Bar:
+def _bar(run: Run, start: float, end: float, total: float) -> TimelineBar:
     kind = "stopped" if run.stopped_for else "shard" if run.shard else "whole"
     width = max((end - start) / total * 100, LEAST_WIDTH)
-    return Bar(x=f"{min(start / total * 100, 100 - width):.2f}%", width=f"{width:.2f}%", kind=kind)
+    return TimelineBar(x=f"{min(start / total * 100, 100 - width):.2f}%", width=f"{width:.2f}%", kind=kind)

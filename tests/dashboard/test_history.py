@@ -10,7 +10,7 @@ import pytest
 from clients.accounts import default_client
 from clients.models import Membership
 from dashboard.jobs import history as page
-from dashboard.jobs.history_chart import chart_of
+from dashboard.jobs.history import chart_of
 from jobs.models import Build, Job
 from jobs.results import history
 from jobs.results.history import Point

@@ -40,7 +40,7 @@ def chart_of(*values: float, step: float = 1.0) -> DamageChart | None:
 def test_pets_are_folded_into_one_row() -> None:
     bolt, wolf, _ = breakdown_of(ABILITIES).rows
     assert (bolt.width, bolt.school, wolf.width) == ("100.0%", "frost", "80.0%")
-    assert (wolf.is_pet, [part.name for part in wolf.parts]) == (True, ["Bite"])
+    assert (wolf.ability.pet, [part.name for part in wolf.parts]) == (True, ["Bite"])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.results.groups import MAX_GROUPS
-from dashboard.results.ranking import ROWS, Ranking
+from dashboard.results.ranking import MAX_GROUPS, ROWS, Ranking
 from jobs.results.rankings import Entry
 from tests.dashboard.summaries import figures, ranking_of, result_of, summary
 
