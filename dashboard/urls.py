@@ -6,12 +6,12 @@ from dashboard.account import audit_log, clients, deliveries, export_and_delete,
 from dashboard.account import credits as credit_pages
 from dashboard.jobs import compare, first_steps, history, job_form, job_list, job_page, overview, run_again, sharing
 from dashboard.login import sign_up
-from dashboard.public import docs, example, guides, views
+from dashboard.public import docs, guides, views
 from dashboard.public.card.view import card
 
 urlpatterns = [
     path("", views.home, name="home"),
-    path("example", example.example, name="example"),
+    path("example", views.example, name="example"),
     path("docs", docs.docs, name="docs"),
     path("docs/guides", guides.guides, name="guides"),
     path("docs/guides/<slug:guide>", guides.guide, name="guide"),

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -62,17 +61,13 @@ def _respond(request: HttpRequest, name: str) -> HttpResponse:
 @lru_cache(maxsize=24)
 def _page(name: str, *, url: str, resource: str, brand: str) -> str:
     """Render a page. The arguments are all that it depends on."""
-    rendered = render(localized(file_of(name).read_text(encoding="utf-8"), url=url, resource=resource))
+    text = (Path(settings.BASE_DIR) / "docs" / FILES[name]).read_text(encoding="utf-8")
+    rendered = render(_localized(text, url=url, resource=resource))
     context = {"brand": brand, "title": rendered.title, "content": rendered.html, "is_index": name == INDEX}
     return render_to_string("guide.html", context)
 
 
-def file_of(name: str) -> Path:
-    """Return the file of a guide."""
-    return Path(settings.BASE_DIR) / "docs" / FILES[name]
-
-
-def localized(text: str, *, url: str, resource: str) -> str:
+def _localized(text: str, *, url: str, resource: str) -> str:
     """Return a guide with the address and the resource of a deployment."""
     text = text.replace(LOCAL_URL, url)
     if resource == LOCAL_RESOURCE:
@@ -82,8 +77,7 @@ def localized(text: str, *, url: str, resource: str) -> str:
     return text.replace(f"/v1/{LOCAL_RESOURCE}/", f"/v1/{resource}/")
 
 
-@dataclass(frozen=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A rendered file: the text of its first heading, and its HTML."""
 
     title: str

@@ -1,7 +1,11 @@
-"""Template filters for jobs and numbers. They are simple and fast because a ranking shows hundreds of numbers."""
+"""Template filters for jobs, numbers and durations.
+
+They are simple and fast because a ranking shows hundreds of numbers.
+"""
 
 import math
 from collections.abc import Mapping
+from datetime import timedelta
 
 from django import template
 from django.utils.html import format_html
@@ -93,3 +97,14 @@ def pairs(entries: Mapping[str, str]) -> list[tuple[str, str]]:
 def other_metadata(job: Job) -> list[tuple[str, str]]:
     """Return the entries of a job's metadata, without `title`."""
     return [(name, value) for name, value in job.metadata.items() if name != "title"]
+
+
+@register.filter
+def elapsed(duration: timedelta) -> str:
+    """Return a duration in the largest fitting units, such as "0.12 s", "5.0 s", "3:20 min" or "2:05 h"."""
+    seconds = duration.total_seconds()
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    unit, size = ("min", 60) if seconds < 3600 else ("h", 3600)
+    whole, rest = divmod(round(seconds), size)
+    return f"{whole:,}:{rest * 60 // size:02} {unit}"
