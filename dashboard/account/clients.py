@@ -86,7 +86,7 @@ def clients(request: HttpRequest, access: AccountAccess) -> HttpResponse:
 
 
 def _with_key_counts(listed: Sequence[Client]) -> list[dict[str, Any]]:
-    """Return clients with the number of their active keys and the time of the last use of any key. One query."""
+    """Return clients with the number of their active keys and the time of the last use of any key."""
     counted = ApiKey.objects.filter(client__in=listed).values("client_id")
     rows = {
         row["client_id"]: row
@@ -156,7 +156,6 @@ def key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpRespons
 
 @account_page(post=Role.MEMBER, get=False)
 def revoke_key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpResponse:
-    """Revoke a key."""
     found = _find_key(access, key_id)
     keys.revoke(found, by=access.actor)
     messages.success(request, f"Key {found} revoked.")

@@ -19,7 +19,6 @@ from dashboard.results.comparison_page import MIN_JOBS, JobLink, query_of, view_
 from jobs.api.links import path_to
 from jobs.artifacts import retention
 from jobs.errors import NotFound
-from jobs.models import Job
 from jobs.results.comparison import labels, selection
 from jobs.results.comparison.selection import MAX_JOBS, CannotCompare
 from jobs.results.comparison.sides import sides_of
@@ -44,17 +43,14 @@ def compare(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     except NotFound:
         raise Http404 from None
     chosen = {job.pk: job.title for job in jobs}
+    links = [JobLink(str(job.pk), job.title, reverse("job", args=[access.account.name, job.pk])) for job in jobs]
     context |= {
         "chosen": chosen.items(),
-        "page": view_of(sides, _own_entries(access, jobs), name="job"),
+        "page": view_of(sides, links, name="job"),
         "choices": [job for job in newest if job.has_result and job.pk not in chosen],
         "more": MAX_JOBS - len(jobs),
     }
     return render(request, "dashboard/compare.html", context)
-
-
-def _own_entries(access: AccountAccess, jobs: Iterable[Job]) -> list[JobLink]:
-    return [JobLink(str(job.pk), job.title, reverse("job", args=[access.account.name, job.pk])) for job in jobs]
 
 
 @read_only
@@ -84,7 +80,13 @@ def _compare_links(request: HttpRequest) -> HttpResponse:
         return render(request, "compare.html", context | _refusal(error), status=400)
     except NotFound:
         raise Http404 from None
-    entries = _public_entries(jobs)
+    # An expired job is shown only by its state.
+    entries = [
+        JobLink(job.share_token, job.public_title, path_to("share", job.share_token))
+        if retention.is_kept(job)
+        else JobLink(job.share_token, labels.EXPIRED_TITLE, "")
+        for job in jobs
+    ]
     context |= {
         "chosen": [(entry.key, entry.title) for entry in entries],
         "page": view_of(sides, entries, name="share"),
@@ -103,16 +105,6 @@ def _tokens_in(request: HttpRequest, links: Iterable[str]) -> tuple[list[str], C
         except CannotCompare as error:
             refused = error
     return tokens, refused
-
-
-def _public_entries(jobs: Iterable[Job]) -> list[JobLink]:
-    """Return how the jobs of share links are shown: an expired one only by its state."""
-    return [
-        JobLink(job.share_token, job.public_title, path_to("share", job.share_token))
-        if retention.is_kept(job)
-        else JobLink(job.share_token, labels.EXPIRED_TITLE, "")
-        for job in jobs
-    ]
 
 
 def _refusal(error: CannotCompare) -> dict[str, Any]:

@@ -78,7 +78,6 @@ class Period:
 
     @property
     def mean(self) -> float:
-        """Return the average of the jobs' means."""
         return sum(point.mean / len(self.points) for point in self.points)
 
 
@@ -140,7 +139,6 @@ def _dates(dots: Sequence[Dot]) -> list[Label]:
 
 
 def _periods(points: Sequence[Point]) -> list[Period]:
-    """Return the periods between changes of the build."""
     builds = [point.job.build_id for point in points]
     starts = [place for place, build in enumerate(builds) if place == 0 or build != builds[place - 1]]
     periods: list[Period] = []

@@ -80,7 +80,6 @@ def _about_seconds(seconds: Range) -> str:
 
 
 def _rounded(value: float) -> str:
-    """Return a number with two significant digits."""
     rounded = float(f"{value:.2g}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 

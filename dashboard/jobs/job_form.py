@@ -33,6 +33,7 @@ from jobs.models import Build
 from jobs.results import queries
 from jobs.submission import accept, dry_run, shortage
 from jobs.submission.accept import Accepted
+from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
 from simservice.api.errors import (
     ApiError,
@@ -177,7 +178,6 @@ class JobForm(forms.Form):
         return str(self.cleaned_data["profile"]).replace("\r\n", "\n")
 
     def focus_first_error(self) -> None:
-        """Let the browser focus the first field with an error."""
         first = next((name for name in self.fields if name in self.errors), None)
         if first is not None:
             self.fields[first].widget.attrs["autofocus"] = True
@@ -207,7 +207,6 @@ class JobForm(forms.Form):
             self.add_error(field if field in self.fields else NON_FIELD_ERRORS, message_of(error))
 
     def _field_at(self, path: str) -> str:
-        """Return the field for a path of the API request."""
         matching = (
             name for name, own in self.request_paths.items() if path.startswith(own) or own.startswith(f"{path}.")
         )
@@ -227,7 +226,6 @@ def message_of(error: ApiError) -> str:
 
 
 def _affordable_limit(meta: Mapping[str, Any]) -> str:
-    """Return what to do about a shortage of credits, in the unit of the form's limit."""
     if not meta["maxAffordableRuntimeSeconds"]:
         return "Add credits, then try again."
     if api_mode.current().cap_field == "maxCredits":
@@ -261,6 +259,13 @@ class OneForm:
 
     def record(self, accepted: Accepted) -> None:
         """Return None: a form has no idempotency key."""
+
+
+def submit_once(access: AccountAccess, submission: Submission, *, client: Client, form: str) -> Accepted:
+    """Submit a job of a form. Raises a JobsError, FormAlreadySent or InvalidFormToken."""
+    once = OneForm(form=form, user_id=access.user.pk)
+    # A repeated form raises an error instead of a replay.
+    return cast(Accepted, accept.submit(submission, sender=Sender(client), deduplication=once))
 
 
 @account_page(post=Role.MEMBER)
@@ -334,10 +339,8 @@ def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpR
     """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
     rate_limits.spend(request, rate_limits.submission_limit(access.account))
     rate_limits.spend_bytes(access.account, rate_limits.length_of(request))
-    asked = from_json(form.body())
-    one_form = OneForm(form=form.cleaned_data["form"], user_id=access.user.pk)
-    # A repeated form raises an error instead of a replay.
-    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(access, form)), deduplication=one_form))
+    submission, client = from_json(form.body()), _client_of(access, form)
+    accepted = submit_once(access, submission, client=client, form=form.cleaned_data["form"])
     messages.success(request, "Job submitted.")
     for warning in listed(accepted.warnings):
         messages.warning(request, warning)
@@ -345,7 +348,6 @@ def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpR
 
 
 def _client_of(access: AccountAccess, form: JobForm) -> Client:
-    """Return the selected client with its account and plan."""
     client = Client.objects.get(pk=form.cleaned_data["client"], account=access.account)
     client.account = access.account
     return client

@@ -6,8 +6,7 @@ the newest `SEARCHED_JOBS` jobs that match the other filters. No query may take 
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +21,7 @@ from django.utils import timezone
 from billing.models import Account
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
-from dashboard.paging import ROWS, Page, id_in_cursor, make_page
+from dashboard.paging import ROWS, id_in_cursor, make_page
 from jobs.artifacts import retention
 from jobs.enums import ACTIVE, TERMINAL, PublicStatus
 from jobs.lifecycle.usage import midnight
@@ -43,21 +42,9 @@ MAX_CHOICES = 500
 SEARCHED_JOBS = 5_000
 STATEMENT_TIMEOUT_MS = 1_000
 LIST_FIELDS = (
-    "account_id",
-    "status",
-    "created_at",
-    "started_at",
-    "completed_at",
-    "cancel_requested_at",
-    "credits_consumed",
-    "error_code",
-    "character",
-    "other_characters",
-    "metadata",
-    "given_title",
-    "client__name",
-    "client__account_id",
-)
+    "account_id status created_at started_at completed_at cancel_requested_at credits_consumed error_code "
+    "character other_characters metadata given_title client__name client__account_id"
+).split()
 
 
 class Filters(forms.Form):
@@ -82,7 +69,6 @@ class Filters(forms.Form):
 
     @property
     def is_active(self) -> bool:
-        """Whether any filter is set."""
         return any(self.cleaned_data.values())
 
 
@@ -90,14 +76,6 @@ def clients_of(account: Account) -> Iterator[tuple[str, str]]:
     """Yield an account's clients as choices, the built-in one first."""
     clients = Client.objects.filter(account=account).order_by("-is_default", "name")
     return ((str(key), name) for key, name in clients.values_list("pk", "name")[:MAX_CHOICES])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listing:
-    """A page of the list. `searched_back_to` is set if there are older jobs that the text search did not reach."""
-
-    page: Page[Job]
-    searched_back_to: datetime | None = None
 
 
 @account_page()
@@ -108,14 +86,17 @@ def jobs(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     if form.is_valid():
         try:
             with statement_timeout(STATEMENT_TIMEOUT_MS):
-                context["listing"] = _load_listing(request, access.account, form.cleaned_data)
+                context |= _listing(request, access.account, form.cleaned_data)
         except StatementTimeout:
             context["timed_out"] = True
     return render(request, "dashboard/jobs.html", context)
 
 
-def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> Listing:
-    """Return the requested page of the list. Raises Http404 for an invalid cursor."""
+def _listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> dict[str, Any]:
+    """Return the requested page of the list. Raises Http404 for an invalid cursor.
+
+    `searched_back_to` is set if there are older jobs that the text search did not reach.
+    """
     rows = filtered(account, filters).order_by("-pk")
     after = id_in_cursor(request, account_id=account.pk)
     if after is not None:
@@ -129,7 +110,7 @@ def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any
     last_id = ids[ROWS - 1] if len(ids) > ROWS else searched_to
     jobs = list(_listed(ids[:ROWS])) if ids else []
     page = make_page(request, jobs, account_id=account.pk, last_id=last_id)
-    return Listing(page=page, searched_back_to=moment_of(searched_to) if searched_to else None)
+    return {"page": page, "searched_back_to": moment_of(searched_to) if searched_to else None}
 
 
 def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:

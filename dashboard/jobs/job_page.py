@@ -84,7 +84,6 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
 
 @account_page(post=Role.MEMBER, get=False)
 def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
-    """Cancel a job."""
     job = _find_job(access, job_id)
     try:
         done = cancellation.cancel(job, by=access.actor)
@@ -98,7 +97,6 @@ def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResp
 
 @account_page(post=Role.MEMBER, get=False)
 def rename(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
-    """Change the title of a job."""
     job, form = _find_job(access, job_id), TitleForm(request.POST)
     if form.is_valid():
         titles.rename(job, form.cleaned_data["title"], by=access.actor)

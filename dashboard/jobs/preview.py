@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.results.scale import Scale
-from jobs.live.preview import Figures, RankedProfileset, preview_of
+from jobs.live.preview import Figures, Preview, RankedProfileset, preview_of
 from jobs.live.progress import Progress
 from jobs.models import Job
 from jobs.results import labels
@@ -38,17 +38,14 @@ class LiveRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Live:
-    """The results so far: `finished` of `count` profilesets, of which the best are in `rows`.
+    """The results so far, of which the best are in `rows`.
 
     `reserved` has an entry for each empty row below them. Bars start at `zero`.
     """
 
+    preview: Preview
     time_left: str
-    baseline: Figures | None
-    finished: int
-    count: int
     rows: Sequence[LiveRow]
-    listed: int
     reserved: range
     zero: str
 
@@ -67,12 +64,9 @@ def live_of(job: Job) -> Live | None:
         rows.insert(place, LiveRow(rank=None, name="Baseline", figures=preview.baseline))
     expected = min(preview.count + 1, RESERVED_ROWS) if rows and preview.count else 0
     return Live(
+        preview=preview,
         time_left=labels.time_left(preview.seconds_left),
-        baseline=preview.baseline,
-        finished=preview.finished,
-        count=preview.count,
         rows=rows,
-        listed=len(preview.best),
         reserved=range(max(0, expected - len(rows))),
         zero=f"{axis.part(origin) * 100:.2f}%",
     )

@@ -59,20 +59,13 @@ def mail_link(*, email: str, base: str, wanted: str, invitation: int | None) -> 
     return mail.send(template, to=email, subject=subject, context=context, is_throttled=True)
 
 
-def _read_token(token: str) -> SignUpToken | None:
-    """Return a link's content, or None if the link is invalid or has expired."""
-    try:
-        return SignUpToken(*signing.loads(token, salt=SALT, max_age=VALID_FOR))
-    except signing.BadSignature:
-        return None
-
-
 class FinishView(SignupView):
     """The page of a mailed link: ask for a password and create the user with a verified address."""
 
     def dispatch(self, request: HttpRequest, *args: Any, token: str, **kwargs: Any) -> HttpResponseBase:
-        content = _read_token(token)
-        if content is None:
+        try:
+            content = SignUpToken(*signing.loads(token, salt=SALT, max_age=VALID_FOR))
+        except signing.BadSignature:
             return render(request, "account/sign_up_expired.html", status=404)
         if backends.users_with(content.email):
             messages.info(request, "You have already signed up. Log in instead.")

@@ -64,7 +64,6 @@ PYTHON = {
 @gzip_page
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
-    """Show the whole API on one page."""
     return HttpResponse(_page(address=api_url(request), brand=settings.SERVICE_BRAND, variant=settings.API_VARIANT))
 
 
@@ -79,7 +78,17 @@ def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  th
         "address": address,
         "brand": brand,
         "tags": _tags(openapi, base=address.removesuffix(f"/v1/{settings.API_RESOURCE}")),
-        "objects": [_object(name, schema) for name, schema in openapi["components"]["schemas"].items()],
+        "objects": [
+            {
+                "name": name,
+                "description": to_html(schema.get("description", "")),
+                "rows": [
+                    _row(field, type_, required=field in schema.get("required", []))
+                    for field, type_ in schema.get("properties", {}).items()
+                ],
+            }
+            for name, schema in openapi["components"]["schemas"].items()
+        ],
         "errors": [
             {
                 "code": error.code,
@@ -155,12 +164,6 @@ def _bodies(parent: Schema) -> Iterator[dict[str, Any]]:
         yield {"media_type": media_type, "example": text, **_type_of(content["schema"])}
 
 
-def _object(name: str, schema: Schema) -> dict[str, Any]:
-    required = schema.get("required", [])
-    rows = [_row(field, type_, required=field in required) for field, type_ in schema.get("properties", {}).items()]
-    return {"name": name, "description": to_html(schema.get("description", "")), "rows": rows}
-
-
 def _row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
     # A format says the same as its pattern, but is easier to read.
     keywords = {name: value for name, value in schema.items() if name != "pattern" or "format" not in schema}
@@ -210,7 +213,6 @@ def _objects_in(schema: Schema) -> Iterator[str]:
 
 
 def _name_of(reference: Mapping[str, str]) -> str:
-    """Return the name at the end of a reference."""
     return reference["$ref"].rpartition("/")[2]
 
 

@@ -39,14 +39,12 @@ ELSEWHERE = {"api.md": "/docs", "profiles.md": "/docs", "webhooks.md": "/docs#we
 @gzip_page
 @read_only
 def guides(request: HttpRequest) -> HttpResponse:
-    """Show the list of guides."""
     return _respond(request, INDEX)
 
 
 @gzip_page
 @read_only
 def guide(request: HttpRequest, guide: str) -> HttpResponse:
-    """Show a guide."""
     if guide == INDEX or guide not in FILES:
         raise Http404
     return _respond(request, guide)
@@ -104,7 +102,6 @@ def _add_anchors(state: StateCore) -> None:
 
 
 def _text_of(token: Token) -> str:
-    """Return the text of a heading without its markup."""
     return "".join(child.content for child in token.children or [])
 
 

@@ -26,7 +26,6 @@ UPGRADES = 3
 
 @read_only
 def home(request: HttpRequest) -> HttpResponse:
-    """Show the home page."""
     context = {
         "may_sign_up": settings.ALLOW_SIGNUP,
         "welcome_credits": settings.SIGNUP_CREDITS,

@@ -202,7 +202,6 @@ def _texts(row: Row) -> Cells:
 
 
 def _text(option: str, value: Any) -> str:
-    """Return the value of an option as a text."""
     match option:
         case Option.LENGTH:
             return f"{int(value) // 60}:{int(value) % 60:02}"

@@ -32,12 +32,10 @@ class Spread:
 
     @property
     def bottom(self) -> float:
-        """Return the lower end of the 95 % interval."""
         return self.mean - self.error
 
     @property
     def top(self) -> float:
-        """Return the upper end of the 95 % interval."""
         return self.mean + self.error
 
 

@@ -113,7 +113,6 @@ class _Builder:
         self.others = self._other_actors()
 
     def result(self) -> Result:
-        """Return the result."""
         views, current = self._views()
         ranked, actors = self._rankings()
         groups = groups_of(self.variants, self.options) if self.variants else []

@@ -85,7 +85,6 @@ def card_of(job: Job, details: Details | None) -> Card:
 def _figures(
     main: Mapping[str, Any] | None, actors: Sequence[Mapping[str, Any]], known: Actor | None, unit: str
 ) -> dict[str, Any]:
-    """Return the headline of a result with its bars or its spread."""
     if main:
         (own,) = listed([main], first=0)
         if profilesets := listed((main.get("profilesets") or {}).get("results", [])[:LISTED]):
@@ -98,7 +97,6 @@ def _figures(
 
 
 def _plain(entry: Entry, caption: str, unit: str) -> Headline:
-    """Return a headline without a comparison."""
     return Headline(caption=caption, number=number(entry.mean), unit=unit, error=number(entry.error))
 
 

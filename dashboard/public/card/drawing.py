@@ -102,7 +102,6 @@ def _mark_line() -> Iterator[tuple[float, float]]:
 
 
 def _draw_title(canvas: ImageDraw.ImageDraw, card: Card, accent: str) -> None:
-    """Draw the title, and below it the class and the notes."""
     face, y = font(54, bold=True), 177
     lines = wrap(clean(card.title), face, RIGHT - LEFT)
     for line in lines:
@@ -178,7 +177,6 @@ def _draw_spread(canvas: ImageDraw.ImageDraw, spread: Spread) -> None:
 
 
 def _write_figure(canvas: ImageDraw.ImageDraw, x: float, label: str, value: float, *, anchor: str) -> None:
-    """Write a figure of the spread with its label below the bar."""
     _write(canvas, (x, 536), label, font(24), fill=MUTED, anchor=f"{anchor}s")
     _write(canvas, (x, 572), number(value), font(28), width=190, anchor=f"{anchor}s")
 
