@@ -16,7 +16,6 @@ from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
 from jobs.artifacts import retention, storage
 from jobs.lifecycle import usage
-from jobs.models import DailyUsage
 from jobs.results import queries
 from simc.csv_report import harmless
 from simservice.api.times import iso
@@ -118,14 +117,19 @@ def entries_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpRes
 def usage_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpResponse:
     """Return the usage of a month by day, client and build."""
     month = _requested_month(request)
-    rows = (_usage_row(one) for one in usage.each_row(access.account, month))
+    rows = (
+        (
+            row.day,
+            harmless(row.client.name),
+            harmless(f"{row.build.git_branch} {row.build.commit}") if row.build else "",
+            row.jobs,
+            row.runs,
+            f"{row.sim_ms / 1000:.3f}",
+            row.credits,
+        )
+        for row in usage.each_row(access.account, month)
+    )
     return _table(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)
-
-
-def _usage_row(found: DailyUsage) -> tuple[Any, ...]:
-    build = f"{found.build.git_branch} {found.build.commit}" if found.build else ""
-    seconds = f"{found.sim_ms / 1000:.3f}"
-    return (found.day, harmless(found.client.name), harmless(build), found.jobs, found.runs, seconds, found.credits)
 
 
 class _LineWriter:

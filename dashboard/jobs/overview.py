@@ -1,7 +1,6 @@
 """Overview of an account, and the redirect to it. Its bar charts are SVG."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any, cast
 
@@ -81,35 +80,17 @@ def lanes_of(snapshot: forecast.QueueSnapshot) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DayBar:
-    """The value of a day, and the position and size of its bar in percent of the chart."""
+def bars_by_day(days: Sequence[tuple[date, int]]) -> dict[str, Any]:
+    """Return a chart with a bar per day, in percent of its size. The largest value has the full height.
 
-    day: date
-    value: int
-    x: str
-    y: str
-    width: str
-    height: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class BarChart:
-    """Bars of consecutive days, with their largest value and their sum."""
-
-    bars: Sequence[DayBar]
-    largest: int
-    total: int
-
-
-def bars_by_day(days: Sequence[tuple[date, int]]) -> BarChart:
-    """Return a chart with a bar per day. The largest value has the full height; a value above 0 stays visible."""
+    A value above 0 stays visible.
+    """
     largest = max((value for _, value in days), default=0)
     step = 100 / (len(days) or 1)
     bars = []
     for number, (day, value) in enumerate(days):
-        height = max(value / largest * 100, 1.0) if value else 0.0
-        x = f"{step * (number + (1 - BAR_WIDTH) / 2):.2f}%"
-        y, width = f"{100 - height:.2f}%", f"{step * BAR_WIDTH:.2f}%"
-        bars.append(DayBar(day=day, value=value, x=x, y=y, width=width, height=f"{height:.2f}%"))
-    return BarChart(bars=bars, largest=largest, total=sum(value for _, value in days))
+        part = max(value / largest * 100, 1.0) if value else 0.0
+        x, width = f"{step * (number + (1 - BAR_WIDTH) / 2):.2f}%", f"{step * BAR_WIDTH:.2f}%"
+        y, height = f"{100 - part:.2f}%", f"{part:.2f}%"
+        bars.append({"day": day, "value": value, "x": x, "y": y, "width": width, "height": height})
+    return {"bars": bars, "largest": largest, "total": sum(value for _, value in days)}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -60,8 +60,8 @@ def _respond(request: HttpRequest, name: str) -> HttpResponse:
 def _page(name: str, *, url: str, resource: str, brand: str) -> str:
     """Render a page. The arguments are all that it depends on."""
     text = (Path(settings.BASE_DIR) / "docs" / FILES[name]).read_text(encoding="utf-8")
-    rendered = render(_localized(text, url=url, resource=resource))
-    context = {"brand": brand, "title": rendered.title, "content": rendered.html, "is_index": name == INDEX}
+    title, content = render(_localized(text, url=url, resource=resource))
+    context = {"brand": brand, "title": title, "content": content, "is_index": name == INDEX}
     return render_to_string("guide.html", context)
 
 
@@ -75,15 +75,8 @@ def _localized(text: str, *, url: str, resource: str) -> str:
     return text.replace(f"/v1/{LOCAL_RESOURCE}/", f"/v1/{resource}/")
 
 
-class Rendered(NamedTuple):
-    """A rendered file: the text of its first heading, and its HTML."""
-
-    title: str
-    html: str
-
-
-def render(text: str) -> Rendered:
-    """Render Markdown. HTML in the text is escaped."""
+def render(text: str) -> tuple[str, str]:
+    """Render Markdown. Return the text of the first heading, and the HTML. HTML in the text is escaped."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.core.ruler.push("headings", _add_anchors)
     parser.core.ruler.push("links", _resolve_links)
@@ -91,7 +84,7 @@ def render(text: str) -> Rendered:
     tokens = parser.parse(text)
     title = next(_text_of(tokens[index + 1]) for index, token in enumerate(tokens) if token.tag == "h1")
     html = parser.renderer.render(tokens, parser.options, {})
-    return Rendered(title, mark_safe(html))  # noqa: S308 - the renderer escapes
+    return title, mark_safe(html)  # noqa: S308 - the renderer escapes
 
 
 def _add_anchors(state: StateCore) -> None:

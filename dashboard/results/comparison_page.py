@@ -1,20 +1,17 @@
 """A comparison of jobs as its page shows it. Each job is called by its letter."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.results import actor, names
-from dashboard.results.actor import Who
-from dashboard.results.headline import Spread, Strip, strips
+from dashboard.results.headline import Spread, strips
 from dashboard.results.page import METRICS
 from dashboard.results.ranking import EVEN, GAIN, LOSS
 from dashboard.results.scale import Scale
 from jobs.results.comparison import differences, labels
-from jobs.results.comparison.differences import AbilityRow, Change, Comparison, Option, Row
+from jobs.results.comparison.differences import AbilityRow, Comparison, Option, Row
 from jobs.results.comparison.sides import Side
-from simc.profiles.diff import Diff
 
 LETTERS = "ABCD"
 MIN_JOBS = 2
@@ -30,57 +27,11 @@ class JobLink(NamedTuple):
     link: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A job of the comparison. `note` says why it has no figures, or is empty.
+def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> dict[str, Any] | None:
+    """Return a comparison for its page, None without sides. `name` is the parameter of its address.
 
-    `as_first` and `without` are the addresses of the comparison with this job first, and without it; each may be
-    empty.
+    `first` is the column that the `others` with a result are compared with. Equal `talents` are left out.
     """
-
-    letter: str
-    title: str
-    link: str
-    side: Side
-    who: Who
-    note: str
-    metric: str
-    figures: Spread | None
-    strip: Strip | None
-    change: Change | None
-    kind: str
-    is_first: bool
-    profile: Diff | None
-    as_first: str
-    without: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparisonView:
-    """A comparison as its page shows it. `first` is the column that the others are compared with.
-
-    `abilities` are names, whether they are pets, and a cell for each job. `talents` are empty if they are the same.
-    """
-
-    columns: Sequence[Column]
-    first: Column | None
-    changed_options: Sequence[tuple[str, Cells]]
-    equal_options: Sequence[tuple[str, str]]
-    changed_gear: Sequence[tuple[str, Cells]]
-    equal_slots: Sequence[str]
-    has_talents: bool
-    talents: Cells
-    abilities: Sequence[dict[str, Any]]
-    folded_abilities: Sequence[dict[str, Any]]
-
-    @property
-    def others(self) -> Sequence[Column]:
-        """Return the columns with a result that are compared with the first one."""
-        return [column for column in self.columns if column.figures and not column.is_first]
-
-
-def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> ComparisonView | None:
-    """Return a comparison for its page, None without sides. `name` is the parameter of its address."""
     if not sides:
         return None
     found = differences.compare(sides)
@@ -89,11 +40,14 @@ def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> Com
     axis = Scale(low=-largest, high=largest)
     abilities = [_ability(row, axis) for row in found.abilities]
     talents = found.talents
-    return ComparisonView(
-        columns=columns,
-        first=None if found.first is None else columns[found.first],
-        changed_options=[(labels.OPTIONS[Option(row.name)], _texts(row)) for row in found.options if row.differs],
-        equal_options=[
+    return {
+        "columns": columns,
+        "first": None if found.first is None else columns[found.first],
+        "others": [column for column in columns if column["figures"] and not column["is_first"]],
+        "changed_options": [
+            (labels.OPTIONS[Option(row.name)], _texts(row)) for row in found.options if row.differs
+        ],
+        "equal_options": [
             (
                 labels.OPTIONS[Option(row.name)],
                 _text(row.name, next(each for each in row.values if each is not None)),
@@ -101,16 +55,21 @@ def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> Com
             for row in found.options
             if not row.differs
         ],
-        changed_gear=[(names.slot_of(row.name), _items(row, found.first)) for row in found.gear if row.differs],
-        equal_slots=[names.slot_of(row.name) for row in found.gear if not row.differs],
-        has_talents=talents is not None,
-        talents=_talents(talents, found.first) if talents and talents.differs else [],
-        abilities=abilities[:OPEN_ABILITIES],
-        folded_abilities=abilities[OPEN_ABILITIES:],
-    )
+        "changed_gear": [(names.slot_of(row.name), _items(row, found.first)) for row in found.gear if row.differs],
+        "equal_slots": [names.slot_of(row.name) for row in found.gear if not row.differs],
+        "has_talents": talents is not None,
+        "talents": _talents(talents, found.first) if talents and talents.differs else [],
+        "abilities": abilities[:OPEN_ABILITIES],
+        "folded_abilities": abilities[OPEN_ABILITIES:],
+    }
 
 
-def _columns(found: Comparison, jobs: Sequence[JobLink], *, name: str) -> list[Column]:
+def _columns(found: Comparison, jobs: Sequence[JobLink], *, name: str) -> list[dict[str, Any]]:
+    """Return the jobs of the comparison. `note` says why one has no figures, or is empty.
+
+    `as_first` and `without` are the addresses of the comparison with this job first, and without it; each may be
+    empty.
+    """
     spreads = [_spread(side) for side in found.sides]
     known = [spread for spread in spreads if spread]
     pictures = iter(strips(known) if known else [])
@@ -119,23 +78,23 @@ def _columns(found: Comparison, jobs: Sequence[JobLink], *, name: str) -> list[C
     for place, (job, side, spread, change) in enumerate(parts):
         others = [each.key for each in jobs if each is not job]
         columns.append(
-            Column(
-                letter=LETTERS[place],
-                title=job.title,
-                link=job.link,
-                side=side,
-                who=actor.who_of(side.character),
-                note=labels.MISSING[side.missing] if side.missing else "",
-                metric=METRICS.get(side.figure.metric, "DPS") if side.figure else "",
-                figures=spread,
-                strip=next(pictures) if spread else None,
-                change=change,
-                kind=_kind(change.difference, is_clear=change.is_clear) if change else "",
-                is_first=place == found.first,
-                profile=found.profiles[place],
-                as_first=query_of(name, [job.key, *others]) if spread and place != found.first else "",
-                without=query_of(name, others) if len(others) >= MIN_JOBS else "",
-            )
+            {
+                "letter": LETTERS[place],
+                "title": job.title,
+                "link": job.link,
+                "side": side,
+                "who": actor.who_of(side.character),
+                "note": labels.MISSING[side.missing] if side.missing else "",
+                "metric": METRICS.get(side.figure.metric, "DPS") if side.figure else "",
+                "figures": spread,
+                "strip": next(pictures) if spread else None,
+                "change": change,
+                "kind": _kind(change.difference, is_clear=change.is_clear) if change else "",
+                "is_first": place == found.first,
+                "profile": found.profiles[place],
+                "as_first": query_of(name, [job.key, *others]) if spread and place != found.first else "",
+                "without": query_of(name, others) if len(others) >= MIN_JOBS else "",
+            }
         )
     return columns
 

@@ -22,31 +22,11 @@ MIN_WIDTH = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorLink:
-    """An actor that the page can show, and the query string that does so."""
-
-    name: str
-    is_current: bool
-    link: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class FunnelStage:
-    """One stage of the funnel. `width` is its part of the largest stage."""
-
-    number: int
-    label: str
-    simulated: int
-    culled: int
-    width: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Result:
     """The result of a job. Parts without data are empty or None.
 
     `filters` are those of `ranking`, or of `actors` if there is no ranking. `fight_lengths` are those of a partial
-    result. `views` are two to MAX_BESIDE actors, which are shown side by side.
+    result. `views` are two to MAX_BESIDE actors, which are shown side by side. `choices` are links to all actors.
     """
 
     metric: str
@@ -58,14 +38,14 @@ class Result:
     groups: Sequence[Group]
     filters: Filters | None
     actors: Ranking | None
-    funnel: Sequence[FunnelStage]
+    funnel: Sequence[dict[str, Any]]
     single_pass: str | None
     partial: bool
     fight_lengths: FightLength | None
     warnings: Sequence[str]
     view: ActorView | None
     views: Sequence[ActorView]
-    choices: Sequence[ActorLink]
+    choices: Sequence[dict[str, Any]]
     options: Options
 
 
@@ -179,25 +159,26 @@ class _Builder:
             views.append(view_of(actors[number], self.options, gear=gear, talents=talents))
         return views, current if len(views) == len(actors) else 0
 
-    def _choices(self) -> list[ActorLink]:
+    def _choices(self) -> list[dict[str, Any]]:
         if len(self.actors) < 2:
             return []
         chosen = min(self.options.actor, len(self.actors))
         return [
-            ActorLink(name=actor.name, is_current=number == chosen, link=self.options.link(actor=number))
+            {"name": actor.name, "is_current": number == chosen, "link": self.options.link(actor=number)}
             for number, actor in enumerate(self.actors, start=1)
         ]
 
 
-def _funnel(stages: Sequence[Mapping[str, Any]]) -> list[FunnelStage]:
+def _funnel(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the stages that ran, each with its part of the largest one."""
     widest = max((stage["profilesets"] for stage in stages), default=0) or 1
     return [
-        FunnelStage(
-            number=stage["stage"],
-            label=labels.STAGES.get(stage["label"], stage["label"]),
-            simulated=stage["profilesets"],
-            culled=stage["culled"],
-            width=f"{max(stage['profilesets'] / widest * 100, MIN_WIDTH):.1f}%",
-        )
+        {
+            "number": stage["stage"],
+            "label": labels.STAGES.get(stage["label"], stage["label"]),
+            "simulated": stage["profilesets"],
+            "culled": stage["culled"],
+            "width": f"{max(stage['profilesets'] / widest * 100, MIN_WIDTH):.1f}%",
+        }
         for stage in stages
     ]

@@ -6,6 +6,7 @@ Filters choose the entries that are shown. Groups are entries whose names share 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dashboard.results import names, scale
 from dashboard.results.options import UPGRADES, Options
@@ -69,20 +70,12 @@ class RankedRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts:
-    """How many entries are better, not clearly different, and worse than the baseline."""
-
-    gains: int
-    even: int
-    losses: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Ranking:
     """One page of a ranking.
 
-    `count` is the number of entries without the profile's baseline, `listed` how many of them can be shown, and
-    `matching` how many match the filters.
+    `gains`, `even` and `losses` are the numbers of entries that are better than the baseline, not clearly
+    different, and worse. `count` is the number of entries without the profile's baseline, `listed` how many of them
+    can be shown, and `matching` how many match the filters.
     """
 
     rows: Sequence[RankedRow]
@@ -90,7 +83,9 @@ class Ranking:
     is_own_baseline: bool
     # Whether bars start at the baseline, with an axis in percent, or at zero
     from_baseline: bool
-    counts: Counts
+    gains: int
+    even: int
+    losses: int
     count: int
     listed: int
     matching: int
@@ -127,7 +122,9 @@ def ranking_of(compared: Compared, options: Options, *, count: int, from_baselin
         baseline=baseline,
         is_own_baseline=baseline is own,
         from_baseline=axis.from_baseline,
-        counts=Counts(gains=gains, even=even, losses=losses),
+        gains=gains,
+        even=even,
+        losses=losses,
         count=max(count, len(compared.entries)),
         listed=len(compared.entries),
         matching=len(matching),
@@ -262,24 +259,15 @@ def _dots(entries: Sequence[Entry], kinds: Sequence[str], axis: scale.Scale) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """A link to another part of the ranking, with the number of its entries."""
-
-    label: str
-    count: int
-    link: str
-    is_current: bool
-
-
-@dataclass(frozen=True, kw_only=True)
 class Filters:
     """The filters of a ranking. `reset` is the link that removes them all and keeps the baseline.
 
+    `shows` and `groups` are links to other parts of the ranking, with the numbers of their entries.
     `by_name` and `by_mean` are columns that sort it, with the link to the next and the current direction.
     """
 
-    shows: Sequence[Choice]
-    groups: Sequence[Choice]
+    shows: Sequence[dict[str, Any]]
+    groups: Sequence[dict[str, Any]]
     by_name: Mapping[str, str]
     by_mean: Mapping[str, str]
     own_baseline: str
@@ -291,19 +279,19 @@ class Filters:
 
 def filters_of(options: Options, ranking: Ranking, groups: Sequence[Group]) -> Filters:
     """Return the filters of a ranking. The link to the current group leads back to all groups."""
-    shows = [("All", ranking.listed, ""), ("Only upgrades", ranking.counts.gains, UPGRADES)]
+    shows = [("All", ranking.listed, ""), ("Only upgrades", ranking.gains, UPGRADES)]
     return Filters(
         shows=[
-            Choice(label=label, count=count, link=options.link(only=only), is_current=options.only == only)
+            {"label": label, "count": count, "link": options.link(only=only), "is_current": options.only == only}
             for label, count, only in shows
         ],
         groups=[
-            Choice(
-                label=group.name,
-                count=group.count,
-                link=options.link(group="") if options.group == group.name else group.link,
-                is_current=options.group == group.name,
-            )
+            {
+                "label": group.name,
+                "count": group.count,
+                "link": options.link(group="") if options.group == group.name else group.link,
+                "is_current": options.group == group.name,
+            }
             for group in groups
         ],
         by_name=_sort(options, name="ascending", **{"-name": "descending"}),

@@ -58,7 +58,7 @@ def test_a_guide_names_the_address_and_the_resource_of_its_deployment(settings: 
 
 
 def test_html_in_a_guide_is_escaped() -> None:
-    html = render("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n").html
+    html = render("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n")[1]
     assert "&lt;i&gt;a" in html
     assert "<script>" not in html
     assert "<pre>echo &#x27;&lt;c&gt;&#x27;</pre>" in html

@@ -79,10 +79,10 @@ def test_days_without_jobs_are_included(owner: Membership) -> None:
 
 def test_bars_of_a_chart() -> None:
     chart = bars_by_day([(date(2026, 1, 1), 0), (date(2026, 1, 2), 1), (date(2026, 1, 3), 1000)])
-    assert [bar.height for bar in chart.bars] == ["0.00%", "1.00%", "100.00%"]
-    assert [bar.y for bar in chart.bars] == ["100.00%", "99.00%", "0.00%"]
-    assert (chart.largest, chart.total) == (1000, 1001)
-    assert bars_by_day([]).bars == []
+    assert [bar["height"] for bar in chart["bars"]] == ["0.00%", "1.00%", "100.00%"]
+    assert [bar["y"] for bar in chart["bars"]] == ["100.00%", "99.00%", "0.00%"]
+    assert (chart["largest"], chart["total"]) == (1000, 1001)
+    assert bars_by_day([])["bars"] == []
 
 
 def test_the_overview_makes_few_queries(

@@ -188,7 +188,7 @@ def test_a_few_actors_are_side_by_side(count: int, beside: int) -> None:
 def test_an_actor_can_be_chosen(query: str, name: str) -> None:
     result = several(6, query)
     assert result.view.name == name
-    assert [choice.name for choice in result.choices if choice.is_current] == [name]
+    assert [choice["name"] for choice in result.choices if choice["is_current"]] == [name]
 
 
 def test_a_missing_actor_is_the_last_one() -> None:

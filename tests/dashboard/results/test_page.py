@@ -57,13 +57,13 @@ def test_durations_are_words(seconds: float, expected: str) -> None:
 
 def test_a_funnel_narrows_from_stage_to_stage() -> None:
     first, last = result_of(summary("a", stages=STAGED)).funnel
-    assert (first.width, last.width) == ("100.0%", "40.0%")
-    assert (first.simulated, first.culled, last.simulated) == (100, 60, 40)
+    assert (first["width"], last["width"]) == ("100.0%", "40.0%")
+    assert (first["simulated"], first["culled"], last["simulated"]) == (100, 60, 40)
 
 
 def test_a_small_stage_stays_visible() -> None:
     stages = STAGED | {"stages": [STAGED["stages"][0], {**STAGED["stages"][1], "profilesets": 0}]}  # type: ignore[index]
-    assert result_of(summary("a", stages=stages)).funnel[1].width == "1.5%"
+    assert result_of(summary("a", stages=stages)).funnel[1]["width"] == "1.5%"
 
 
 @pytest.mark.parametrize(
