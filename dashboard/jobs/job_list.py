@@ -97,7 +97,7 @@ def _listing(request: HttpRequest, account: Account, filters: dict[str, Any]) ->
 
     `searched_back_to` is set if there are older jobs that the text search did not reach.
     """
-    rows = filtered(account, filters).order_by("-pk")
+    rows = filtered(account, filters)
     after = id_in_cursor(request, account_id=account.pk)
     if after is not None:
         rows = rows.filter(pk__lt=after)
@@ -114,7 +114,7 @@ def _listing(request: HttpRequest, account: Account, filters: dict[str, Any]) ->
 
 
 def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
-    """Return the account's retained jobs that match every filter except the text."""
+    """Return the account's retained jobs that match every filter except the text, newest first."""
     condition = Q(pk__gte=first_id_of(retention.window_start(account)))
     today = timezone.now().date()
     if filters["since"]:
@@ -131,12 +131,12 @@ def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
         condition &= Q(client=int(filters["client"]))
     if filters["build"]:
         condition &= Q(build=UUID(filters["build"]))
-    return Job.objects.filter(condition, account=account)
+    return Job.objects.filter(condition, account=account).order_by("-pk")
 
 
 def newest(account: Account, *, count: int) -> list[Job]:
     """Return the account's newest jobs with the fields of a list."""
-    return list(_listed(filtered(account, NO_FILTERS).order_by("-pk").values("pk")[:count]))
+    return list(_listed(filtered(account, NO_FILTERS).values("pk")[:count]))
 
 
 def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
