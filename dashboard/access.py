@@ -80,7 +80,11 @@ def account_page(
                 if "HX-Request" in request.headers:
                     return HttpResponse(headers={"HX-Refresh": "true"})
                 return redirect_to_login(request.get_full_path())
-            access = _find_access(request, request.user, account)
+            found = Membership.objects.select_related("account__plan")
+            membership = get_object_or_404(found, user=request.user, account__name=account)
+            membership.user = request.user
+            add_log_ids(account_id=membership.account_id)
+            access = AccountAccess(membership, request)
             cast(Any, request).access = access
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)
@@ -92,12 +96,3 @@ def account_page(
         return wrapped
 
     return decorate
-
-
-def _find_access(request: HttpRequest, user: User, account: str) -> AccountAccess:
-    """Return the user's access to an account. Raises Http404 if it does not exist or the user is not a member."""
-    found = Membership.objects.select_related("account__plan")
-    membership = get_object_or_404(found, user=user, account__name=account)
-    membership.user = user
-    add_log_ids(account_id=membership.account_id)
-    return AccountAccess(membership, request)

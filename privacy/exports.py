@@ -136,7 +136,11 @@ def build(export: Export) -> bool:
             size = content.tell()
             content.seek(0)
             default_storage.save(export.file_name, RenewingFile(content, renew))
-        _complete(export, size=size)
+        with transaction.atomic():
+            _write(export, completed_at=Now(), bytes=size, expires_at=Now() + KEPT, lease_expires_at=None)
+            # The export replaces the previous one.
+            of_same = {"account": export.account} if export.account else {"account": None, "user": export.user}
+            available(Export.objects.filter(**of_same)).exclude(pk=export.pk).update(expires_at=Now())
     except (OSError, ExportTaken) as error:
         logger.warning("export %s was not built, attempt %s: %r", export.pk, export.attempt, error)
         with suppress(OSError):
@@ -145,25 +149,12 @@ def build(export: Export) -> bool:
     return True
 
 
-def _complete(export: Export, *, size: int) -> None:
-    """Make an export available instead of the previous one. Raises ExportTaken."""
-    with transaction.atomic():
-        _write(export, completed_at=Now(), bytes=size, expires_at=Now() + KEPT, lease_expires_at=None)
-        of_same = {"account": export.account} if export.account else {"account": None, "user": export.user}
-        available(Export.objects.filter(**of_same)).exclude(pk=export.pk).update(expires_at=Now())
-
-
 def _sections(export: Export) -> Iterator[Section]:
     if export.account is not None:
         return account_data.sections(export.account)
     if export.user is None:
         raise ExportTaken("the user was deleted")
     return user_data.sections(export.user)
-
-
-def write_account(account: Account, target: IO[bytes]) -> None:
-    """Write the export of an account to a file."""
-    archive.write(target, account_data.sections(account), keep_alive=lambda: None)
 
 
 def _renewal(export: Export) -> Callable[[], None]:

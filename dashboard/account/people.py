@@ -27,7 +27,7 @@ WITH_ARTICLE = {Role.VIEWER: "a viewer", Role.MEMBER: "a member", Role.OWNER: "a
 
 
 class InviteForm(forms.Form):
-    email = forms.EmailField(label="Email address", max_length=254, widget=forms.EmailInput())
+    email = forms.EmailField(label="Email address", max_length=254)
     role = forms.ChoiceField(label="Role", choices=ROLES, initial=Role.MEMBER)
 
 
@@ -58,7 +58,7 @@ def people(request: HttpRequest, access: AccountAccess) -> HttpResponse:
 
 
 def _show_invitation(request: HttpRequest, access: AccountAccess, created: Invitation, token: str) -> HttpResponse:
-    """Email an invitation and show its link once to the inviter."""
+    """Email an invitation, and show its link once to the inviter."""
     link = base_url(request) + reverse("invitation", args=[token])
     context = {"section": "people", "access": access, "invitation": created, "link": link}
     context["owner"] = invitations.owner_address(created)

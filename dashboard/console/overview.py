@@ -46,10 +46,9 @@ class Worker(NamedTuple):
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the state of the service, as far as the user may view its parts. The page refreshes itself."""
-    parts = [read() for permission, read in PARTS if request.user.has_perm(permission)]
-    context: dict[str, Any] = {"title": "Live overview", "now": timezone.now()}
-    for part in (admin.site.each_context(request), *parts):
-        context |= part
+    context = {**admin.site.each_context(request), "title": "Live overview", "now": timezone.now()}
+    for permission, read in PARTS:
+        context |= read() if request.user.has_perm(permission) else {}
     return render(request, "admin/console/overview.html", context)
 
 

@@ -88,8 +88,6 @@ LOOKUPS = (
     Lookup(rf"(?!{keys.PREFIX})[\w.@+-]{{1,150}}", User, by("username__iexact")),
     Lookup(r"[\w.+-]{1,64}@[\w.-]{1,189}", User, by("email__iexact")),
 )
-
-
 # A hold has the number of its job, which leads to it as long as it exists.
 HOLD = Lookup(NUMBER, Hold, by("pk"))
 

@@ -39,7 +39,9 @@ def compare(request: HttpRequest, access: AccountAccess) -> HttpResponse:
             sides = sides_of(jobs, is_public=False) if len(jobs) >= MIN_JOBS else []
             newest = job_list.newest(access.account, count=LISTED_JOBS) if len(jobs) < MAX_JOBS else []
     except CannotCompare as error:
-        return render(request, "dashboard/compare.html", context | _refusal(error), status=400)
+        return render(
+            request, "dashboard/compare.html", context | {"problem": labels.PROBLEMS[error.problem]}, status=400
+        )
     except NotFound:
         raise Http404 from None
     chosen = {job.pk: job.title for job in jobs}
@@ -77,7 +79,7 @@ def _compare_links(request: HttpRequest) -> HttpResponse:
             sides = sides_of(jobs, is_public=True) if len(jobs) >= MIN_JOBS else []
     except CannotCompare as error:
         context |= {"chosen": [(token, "") for token in tokens[: MAX_JOBS - 1]]}
-        return render(request, "compare.html", context | _refusal(error), status=400)
+        return render(request, "compare.html", context | {"problem": labels.PROBLEMS[error.problem]}, status=400)
     except NotFound:
         raise Http404 from None
     # An expired job is shown only by its state.
@@ -105,7 +107,3 @@ def _tokens_in(request: HttpRequest, links: Iterable[str]) -> tuple[list[str], C
         except CannotCompare as error:
             refused = error
     return tokens, refused
-
-
-def _refusal(error: CannotCompare) -> dict[str, Any]:
-    return {"problem": labels.PROBLEMS[error.problem]}

@@ -113,7 +113,8 @@ def chart_of(points: Sequence[Point]) -> HistoryChart | None:
         intervals="".join(f"M{dot.x} {_down(axis, start)}V{_down(axis, end)}" for dot, (start, end) in intervals),
         dots=dots,
         values=[
-            Label(at=_down(axis, tick.value), text=_short(tick.value)) for tick in axis.ticks(TICKS, steps=STEPS)
+            Label(at=_down(axis, value), text=f"{value:,.10g}" if abs(value) < 1e9 else f"{value:.3g}")
+            for value in (tick.value for tick in axis.ticks(TICKS, steps=STEPS))
         ],
         dates=_dates(dots),
         periods=_periods(points),
@@ -125,10 +126,6 @@ def chart_of(points: Sequence[Point]) -> HistoryChart | None:
 def _down(axis: Scale, value: float) -> str:
     """Return the position of a number in percent of the height, from the top."""
     return f"{(1 - axis.part(value)) * 100:.2f}"
-
-
-def _short(value: float) -> str:
-    return f"{value:,.10g}" if abs(value) < 1e9 else f"{value:.3g}"
 
 
 def _dates(dots: Sequence[Dot]) -> list[Label]:

@@ -1,7 +1,6 @@
 """The check of a job form: what a submission would run and cost, in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from billing.models import Plan
@@ -20,27 +19,16 @@ UNKNOWN_TIME = "Unknown until a job has completed on this build"
 NO_BUILD = "None"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """The result of a dry run. `facts` are labels and texts, `basis` says what the estimate is based on."""
-
-    names: Sequence[str]
-    # Actors whose names are not listed
-    others: int
-    facts: list[tuple[str, str]]
-    basis: str
-    warnings: list[str]
-
-
-def check_of(found: DryRun, *, plan: Plan) -> Check:
-    """Return the result of a dry run in words."""
-    return Check(
-        names=found.names,
-        others=max(0, found.actors - len(found.names)),
-        facts=list(_facts(found, plan)),
-        basis=_basis(found.estimate) if found.estimate else "",
-        warnings=list(_warnings(found)),
-    )
+def check_of(found: DryRun, *, plan: Plan) -> dict[str, Any]:
+    """Return the result of a dry run in words: labels and texts as `facts`, and what the estimate is based on."""
+    return {
+        "names": found.names,
+        # Actors whose names are not listed
+        "others": max(0, found.actors - len(found.names)),
+        "facts": list(_facts(found, plan)),
+        "basis": _basis(found.estimate) if found.estimate else "",
+        "warnings": list(_warnings(found)),
+    }
 
 
 def _facts(found: DryRun, plan: Plan) -> Iterator[tuple[str, str]]:
@@ -75,13 +63,9 @@ def _stages(found: DryRun) -> str:
 
 def _about_seconds(seconds: Range) -> str:
     """Return the expected time with its range, rounded to what an estimate can know."""
-    low, expected, high = (_rounded(each) for each in (seconds.low, seconds.expected, seconds.high))
+    two_digits = (float(f"{value:.2g}") for value in (seconds.low, seconds.expected, seconds.high))
+    low, expected, high = (f"{value:,.0f}" if value >= 10 else f"{value:g}" for value in two_digits)
     return f"About {expected} s" if low == expected == high else f"About {expected} s ({low} to {high})"
-
-
-def _rounded(value: float) -> str:
-    rounded = float(f"{value:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
 def _about_credits(price: CreditsRange) -> str:

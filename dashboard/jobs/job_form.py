@@ -22,7 +22,7 @@ from clients.members import Role
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
-from dashboard.jobs.job_check import Check, check_of, lines_in_context, listed
+from dashboard.jobs.job_check import check_of, lines_in_context, listed
 from dashboard.jobs.job_list import clients_of
 from dashboard.jobs.run_again import initial_values
 from jobs import api_mode
@@ -174,11 +174,6 @@ class JobForm(forms.Form):
         """Return the profile of a valid form, with the line breaks of the API."""
         return str(self.cleaned_data["profile"]).replace("\r\n", "\n")
 
-    def focus_first_error(self) -> None:
-        first = next((name for name in self.fields if name in self.errors), None)
-        if first is not None:
-            self.fields[first].widget.attrs["autofocus"] = True
-
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the API request, without empty fields."""
         body: dict[str, Any] = {}
@@ -315,13 +310,15 @@ def _page(
     form: JobForm,
     *,
     rejected: Sequence[Mapping[str, Any]] = (),
-    check: Check | None = None,
+    check: dict[str, Any] | None = None,
 ) -> HttpResponse:
     """Render the form with the result of its check, or only that result."""
     context = {"section": "jobs", "form": form, "check": check, "rejected": rejected}
     if "part" in request.POST:
         return render(request, "dashboard/job_check.html", context)
-    form.focus_first_error()
+    # The browser focuses the first field with an error.
+    if first := next((field for name, field in form.fields.items() if name in form.errors), None):
+        first.widget.attrs["autofocus"] = True
     context |= {
         "shortage": shortage.find(access.account),
         "recent": queries.recent_profiles(access.account, count=LISTED_PROFILES) if access.may_change else [],

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from dashboard.results.headline import clock
 from jobs.models import Run
@@ -13,43 +13,11 @@ ROW_HEIGHT = 22
 TICKS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimelineBar:
-    """A process, as a bar in percent of the width.
+def timeline_of(runs: Sequence[Run]) -> dict[str, Any] | None:
+    """Return the timeline of the last attempt, or None unless several slots ran it and all processes have ended.
 
-    `kind` is "whole" for the baseline or a stage that was not split, "shard" for others, and "stopped" if the
-    process did not count.
+    Each slot has its processes as `bars`, and was `busy` for a number of seconds. `height` is in pixels.
     """
-
-    x: str
-    width: str
-    kind: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seat:
-    """A slot with its processes, and for how many seconds it ran them."""
-
-    number: int
-    y: int
-    bars: Sequence[TimelineBar]
-    busy: float
-    first: float
-    last: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlotTimeline:
-    """The slots of a job's last attempt. `height` is in pixels."""
-
-    seats: Sequence[Seat]
-    height: int
-    seconds: float
-    labels: Sequence[str]
-
-
-def timeline_of(runs: Sequence[Run]) -> SlotTimeline | None:
-    """Return the timeline of the last attempt, or None unless several slots ran it and all processes have ended."""
     last = max((run.attempt for run in runs), default=0)
     spans = [(run, run.started_at, run.ended_at) for run in runs if run.attempt == last]
     ended = [(run, start, end) for run, start, end in spans if end is not None]
@@ -61,22 +29,27 @@ def timeline_of(runs: Sequence[Run]) -> SlotTimeline | None:
     for run, start, end in sorted(ended, key=lambda span: span[1]):
         by_seat[run.seat].append((run, (start - begin).total_seconds(), (end - begin).total_seconds()))
     seats = [
-        Seat(
-            number=seat + 1,
-            y=row * ROW_HEIGHT,
-            bars=[_bar(run, start, end, total) for run, start, end in times],
-            busy=sum(end - start for _, start, end in times),
-            first=times[0][1],
-            last=max(end for _, _, end in times),
-        )
+        {
+            "number": seat + 1,
+            "y": row * ROW_HEIGHT,
+            "bars": [_bar(run, start, end, total) for run, start, end in times],
+            "busy": sum(end - start for _, start, end in times),
+            "first": times[0][1],
+            "last": max(end for _, _, end in times),
+        }
         for row, (seat, times) in enumerate(sorted(by_seat.items()))
     ]
     marks = [total * number / TICKS for number in range(TICKS + 1)]
     labels = [clock(mark) if total >= 60 else f"{mark:.1f} s" for mark in marks]
-    return SlotTimeline(seats=seats, height=len(seats) * ROW_HEIGHT, seconds=total, labels=labels)
+    return {"seats": seats, "height": len(seats) * ROW_HEIGHT, "seconds": total, "labels": labels}
 
 
-def _bar(run: Run, start: float, end: float, total: float) -> TimelineBar:
+def _bar(run: Run, start: float, end: float, total: float) -> dict[str, str]:
+    """Return a process as a bar in percent of the width.
+
+    Its kind is "whole" for the baseline or a stage that was not split, "shard" for others, and "stopped" if the
+    process did not count.
+    """
     kind = "stopped" if run.stopped_for else "shard" if run.shard else "whole"
     width = max((end - start) / total * 100, LEAST_WIDTH)
-    return TimelineBar(x=f"{min(start / total * 100, 100 - width):.2f}%", width=f"{width:.2f}%", kind=kind)
+    return {"x": f"{min(start / total * 100, 100 - width):.2f}%", "width": f"{width:.2f}%", "kind": kind}

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from billing.models import Account
 from clients import audit
 from clients.audit import COMMAND_LINE, Action
-from privacy import exports
+from privacy import account_data, archive
 from simservice.operations.commands import BaseCommand
 
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         try:
             # Only its owner can read the file.
             with open(options["file"], "xb", opener=partial(os.open, mode=0o600)) as target:
-                exports.write_account(account, target)
+                archive.write(target, account_data.sections(account), keep_alive=lambda: None)
         except OSError as error:
             raise CommandError(f"The export was not written: {error}.") from None
         self.stdout.write(f"Exported {account} to {options['file']}.")

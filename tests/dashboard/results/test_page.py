@@ -89,9 +89,12 @@ def test_a_job_without_a_summary_has_no_result(job_summary: dict[str, Any] | Non
 def test_slots_are_rows_of_a_timeline() -> None:
     timeline = timeline_of([ran(0, 0, 10, shard=0), ran(1, 5, 20, shard=1), ran(1, 20, 40, shard=2)])
     assert timeline is not None
-    assert [(seat.number, len(seat.bars), seat.busy) for seat in timeline.seats] == [(1, 1, 10.0), (2, 2, 35.0)]
-    bar = timeline.seats[1].bars[0]
-    assert (bar.x, bar.width, bar.kind) == ("12.50%", "37.50%", "shard")
+    assert [(seat["number"], len(seat["bars"]), seat["busy"]) for seat in timeline["seats"]] == [
+        (1, 1, 10.0),
+        (2, 2, 35.0),
+    ]
+    bar = timeline["seats"][1]["bars"][0]
+    assert (bar["x"], bar["width"], bar["kind"]) == ("12.50%", "37.50%", "shard")
 
 
 @pytest.mark.parametrize(
