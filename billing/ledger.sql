@@ -27,7 +27,7 @@ total AS (SELECT coalesce(sum(credits), 0) AS credits FROM portion)
 -- Parts of a WITH clause that hold credits for the job in `request`, which has at most one row and the columns
 -- account_id, job_id, wanted and required. They hold `wanted` credits or, if fewer are available but at least
 -- `required`, all available credits. `held` is the new hold, or empty if too few credits are available. Credits are
--- taken from grants, soonest expiry first, then from purchased credits (docs/reference/contract.md#billing).
+-- taken from grants, soonest expiry first, then from purchased credits (docs/reference/limits.md#billing).
 {available_credits},
 held AS (
     INSERT INTO billing_hold (job_id, account_id, credits)
@@ -68,7 +68,7 @@ SELECT (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
 -- name: extend_hold
 -- Add `amount` to an open hold if the account has enough credits. Return the number of credits that were available,
 -- or no row if the hold is missing or resolved, or its account has no balance. `upto` is the number of available
--- credits of an origin and of all origins that are spent before it (docs/reference/contract.md#billing).
+-- credits of an origin and of all origins that are spent before it (docs/reference/limits.md#billing).
 WITH open_hold AS (
     SELECT job_id, account_id FROM billing_hold JOIN billing_balance USING (account_id)
     WHERE job_id = %(job_id)s AND resolved_at IS NULL
@@ -114,7 +114,7 @@ EXISTS (
 -- part: settlement
 -- Parts of a WITH clause that settle the job in `settling`, which has at most one row and the column `job_id`.
 -- `upto` is the number of held credits of an origin and of all origins that are spent before it: grants, soonest
--- expiry first, then purchased credits (docs/reference/contract.md#billing). Unused credits return to their origin,
+-- expiry first, then purchased credits (docs/reference/limits.md#billing). Unused credits return to their origin,
 -- unless their grant has expired.
 settled_hold AS (
     UPDATE billing_hold SET spent = %(spent)s, resolved_at = statement_timestamp()

@@ -1,6 +1,6 @@
 """Portions of an account's credits by origin, in the order in which they are spent.
 
-The order: grants by expiry, soonest first, then purchased credits (`docs/reference/contract.md#billing`).
+The order: grants by expiry, soonest first, then purchased credits (`docs/reference/limits.md#billing`).
 """
 
 from collections.abc import Iterable, Sequence

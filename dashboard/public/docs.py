@@ -1,4 +1,7 @@
-"""The API documentation page, rendered from the OpenAPI document, with programs that call each operation."""
+"""The page of all operations and objects of the API, rendered from the OpenAPI document.
+
+Each operation has programs that call it.
+"""
 
 import json
 import re
@@ -16,7 +19,6 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.gzip import gzip_page
 
 from simservice.api.addresses import api_url
-from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
 
@@ -88,15 +90,6 @@ def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  th
                 ],
             }
             for name, schema in openapi["components"]["schemas"].items()
-        ],
-        "errors": [
-            {
-                "code": error.code,
-                "status": error.status,
-                "message": error.message,
-                "example": json.dumps(envelope_of(error), indent=2, ensure_ascii=False),
-            }
-            for error in sorted(family(), key=lambda error: error.status)
         ],
     }
     return render_to_string("docs.html", context)

@@ -1,4 +1,4 @@
-"""The budget of a running job: the credits reserved for it (`docs/reference/contract.md#reservations`)."""
+"""The budget of a running job: the credits reserved for it (`docs/reference/limits.md#reservations`)."""
 
 import logging
 import math
@@ -78,7 +78,7 @@ class Budget:
         return extended
 
     def charge(self, wall_ms: int, *, is_capped: bool = False) -> int:
-        """Return the credits for simulator time, at most the hold (`docs/reference/contract.md#billing`).
+        """Return the credits for simulator time, at most the hold (`docs/reference/limits.md#billing`).
 
         A run that was stopped at the cap is billed the cap, even if that is not a whole number of seconds.
         """

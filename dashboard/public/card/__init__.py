@@ -1,4 +1,4 @@
-"""The picture of a job for link previews (`docs/reference/contract.md#picture`).
+"""The picture of a job for link previews (`docs/reference/api.md#picture`).
 
 Three steps: `content` decides what the picture says, `drawing` draws it, and `view` sends it to anyone with the
 share link. Equal content has an equal entity tag, so a client that has the picture gets no new one.
