@@ -191,5 +191,5 @@ def test_the_form_shows_the_warning_without_a_line(unable: Build) -> None:
     submission = from_json(FOR_HTML)
     client = make_key()[0].client
     found = dry_run.run(submission, sender=Sender(client))
-    (shown,) = check_of(found, plan=client.account.plan).warnings
+    (shown,) = check_of(found, plan=client.account.plan)["warnings"]
     assert shown.startswith("The build midnight@")
