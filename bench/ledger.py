@@ -9,6 +9,7 @@ import time
 from itertools import count
 
 from bench.figures import Value, Values
+from bench.holds import hold, settle
 from bench.percentiles import percentile
 from bench.stores import django_on_stores
 
@@ -19,7 +20,6 @@ ACCOUNTS = 50
 
 def pairs(*, threads: int, accounts: int, seconds: float) -> tuple[float, float]:
     """Hold and settle in several threads; return pairs per second and the 99th percentile in milliseconds."""
-    from billing import ledger
     from billing.models import Account
 
     payers = list(Account.objects.order_by("pk")[:accounts])
@@ -31,8 +31,8 @@ def pairs(*, threads: int, accounts: int, seconds: float) -> tuple[float, float]
 
         while (started := time.perf_counter()) < end:
             job_id = next(JOBS)
-            ledger.hold(payers[job_id % accounts], 3200, job_id=job_id)
-            ledger.settle(job_id, spent=64)
+            hold(payers[job_id % accounts], 3200, job_id=job_id)
+            settle(job_id, spent=64)
             durations.append(time.perf_counter() - started)
         connection.close()
 
@@ -56,7 +56,7 @@ def open_accounts() -> None:
     for number in range(ACCOUNTS):
         account = Account.objects.create(name=f"bench-{number}", plan=plan)
         ledger.grant(account, 1_000, reason=GrantReason.PROMO)
-        ledger.purchase(account, 10**11, reason="bench")
+        ledger.correct(account, 10**11, reason="bench")
 
 
 def measure(*, quick: bool) -> Values:

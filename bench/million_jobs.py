@@ -47,7 +47,7 @@ def open_accounts() -> Account:
     limits = dict.fromkeys(limited, NO_LIMIT)
     plan = Plan.objects.create(name="bench", **limits)
     accounts = [open_account(f"bench-{number}", plan=plan) for number in range(ACCOUNTS)]
-    ledger.purchase(accounts[0], MAX_AMOUNT // 10, reason="bench")
+    ledger.correct(accounts[0], MAX_AMOUNT // 10, reason="bench")
     return accounts[0]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from bench import peers, processes
+from bench import holds, peers, processes
 from bench.figures import Value, Values
 from bench.percentiles import percentile
 from bench.stores import django_on_stores
@@ -78,13 +78,12 @@ def open_accounts(count: int) -> "list[Account]":
     plan, _ = Plan.objects.get_or_create(name="bench")
     accounts = [open_account(f"moves-{number}", plan=plan) for number in range(count)]
     for account in accounts:
-        ledger.purchase(account, 10**11, reason="bench")
+        ledger.correct(account, 10**11, reason="bench")
     return accounts
 
 
 def make_jobs(accounts: "list[Account]", *, count: int) -> None:
     """Store waiting jobs with their holds, for the accounts in turn."""
-    from billing import ledger
     from clients.accounts import default_client
     from jobs.models import Job
 
@@ -96,7 +95,7 @@ def make_jobs(accounts: "list[Account]", *, count: int) -> None:
 
     def hold(start: int) -> None:
         for job in jobs[start::THREADS]:
-            ledger.hold(job.account, HELD_CREDITS, job_id=job.pk)
+            holds.hold(job.account, HELD_CREDITS, job_id=job.pk)
 
     in_threads(hold)
 
@@ -148,7 +147,7 @@ def _move_one(build: "Build", *, worker: str) -> float:
     from jobs.lifecycle import job_moves
 
     started = time.perf_counter()
-    job = job_moves.claim(worker)
+    job = job_moves.claim_job(worker)
     seconds = time.perf_counter() - started
     assert job is not None, "no job waits"
     assert job_moves.start_run(job, build=build) is not None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from django.db import transaction
 from django.test import Client as HttpClient
 
+from bench import holds
 from bench.callers import BODY
 from bench.moves import make_build, outcome
 from bench.population import Caller
@@ -61,15 +62,15 @@ class Operations:
         assert response.status_code == 200, response.content
 
     def _claim(self) -> None:
-        job = job_moves.claim("bench:1")
+        job = job_moves.claim_job("bench:1")
         assert job is not None
         self._claimed.append(job)
 
     def _finishes(self) -> list[float]:
         """Create holds for the claimed jobs, then end the jobs."""
         for job in self._claimed:
-            ledger.purchase(job.account, HELD_CREDITS, reason="bench")
-            ledger.hold(job.account, HELD_CREDITS, job_id=job.pk)
+            ledger.correct(job.account, HELD_CREDITS, reason="bench")
+            holds.hold(job.account, HELD_CREDITS, job_id=job.pk)
             assert job_moves.start_run(job, build=self._build) is not None
         waiting = iter(self._claimed)
         durations = _timed(lambda: attempt.conclude(next(waiting), outcome(), []), len(self._claimed))
@@ -80,7 +81,7 @@ class Operations:
 def _claim_events() -> None:
     """Claim due webhook events, then roll back the claim."""
     with transaction.atomic():
-        assert webhook_claims.claim(dispatcher.pools()[0], room=ROOM)
+        assert webhook_claims.claim_deliveries(dispatcher.pools()[0], room=ROOM)
         transaction.set_rollback(True)
 
 

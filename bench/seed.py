@@ -21,7 +21,7 @@ def main(count: int) -> None:
     keys = []
     for number in range(count):
         account = open_account(f"bench-{number}", plan=plan)
-        ledger.purchase(account, 10**11, reason="bench")
+        ledger.correct(account, 10**11, reason="bench")
         keys.append(create_key(default_client(account), by=SYSTEM)[1])
     sys.stdout.write(json.dumps(keys) + "\n")
 

@@ -1,4 +1,4 @@
-"""Plans, accounts and the ledger of credits, which only `billing/ledger.py` writes."""
+"""Plans, accounts and the ledger of credits, which only `billing/ledger.py` and `billing/ledger.sql` write."""
 
 from collections.abc import Iterator
 from functools import reduce

@@ -22,7 +22,6 @@ from jobs.artifacts import credentials, storage
 from jobs.enums import (
     ALL_LANES,
     CLAIMED,
-    TERMINAL,
     ErrorCode,
     LaneRange,
     MoveResult,
@@ -31,6 +30,7 @@ from jobs.enums import (
     Status,
 )
 from jobs.lifecycle import counters, usage, webhook_events
+from jobs.lifecycle.transitions import GROUPS, JobMove, ShardMove, require
 from jobs.live.progress import last_percent
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from sandbox.stop_reasons import StopReason
@@ -50,6 +50,9 @@ SQL = load(
     storage.SQL,
     usage.SQL,
     events.SQL,
+    GROUPS,
+    JobMove.fragments(),
+    ShardMove.fragments(),
     max_losses=str(MAX_LOSSES),
     new_id=NEW_ID,
     claimed_columns=CLAIMED_JOB.columns,
@@ -57,22 +60,11 @@ SQL = load(
     artifact_values=", ".join(f"artifact.{field.column}" for field in ARTIFACT_FIELDS),
 )
 
-ENDS = frozenset(TERMINAL)
-TRANSITIONS: dict[str, frozenset[Status]] = {
-    Status.PENDING: frozenset({Status.QUEUED, Status.STARTING, Status.FAILED, Status.CANCELLED}),
-    Status.QUEUED: frozenset({Status.STARTING, Status.FAILED, Status.CANCELLED}),
-    Status.STARTING: frozenset({Status.RUNNING, Status.QUEUED}) | ENDS,
-    Status.RUNNING: frozenset({Status.QUEUED}) | ENDS,
-}
 RELEASED = {"worker": "", "lease_expires_at": None}
 ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
 STALLED = LEASE_EXPIRED & Q(status__in=CLAIMED)
 CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
-
-
-class IllegalTransition(Exception):
-    """The state machine does not have this move. It is a bug, not a race."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +119,16 @@ INTERNAL = Outcome(
 )
 
 
-def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
+def move(
+    job: Job, made: JobMove, *, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any
+) -> MoveResult:
     """Move `job` from the status and attempt of this instance, if the row still has them and matches `guard`.
 
     If the move is done, the instance has the new status and attempt; `changes` are made in the database only.
-    Raises IllegalTransition if TRANSITIONS does not have the move.
+    Raises IllegalTransition if the move does not lead from the status of this instance.
     """
-    _require_transition(job, to)
+    (to,) = made.targets
+    require(job.status, to, made)
     attempt = changes.get("attempt", job.attempt)
     with transaction.atomic():
         expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
@@ -152,25 +147,16 @@ def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = 
     return MoveResult.DONE
 
 
-def _require_transition(job: Job, to: Status) -> None:
-    """Raise IllegalTransition if TRANSITIONS does not contain the move."""
-    if to not in TRANSITIONS.get(job.status, ()):
-        raise IllegalTransition(f"{job.status} → {to}")
-
-
 def mark_queued(job: Job) -> MoveResult:
-    """Record that a pending job was announced to the workers: `move(job, to=Status.QUEUED)` in one statement.
-
-    Raises IllegalTransition.
-    """
-    _require_transition(job, Status.QUEUED)
+    """Record that a pending job was announced to the workers. One statement. Raises IllegalTransition."""
+    require(job.status, Status.QUEUED, JobMove.ANNOUNCE)
     if not run(SQL["mark_queued"], values={"job_id": job.pk, "attempt": job.attempt}):
         return MoveResult.TAKEN
     job.status = Status.QUEUED
     return MoveResult.DONE
 
 
-def claim(
+def claim_job(
     worker: str,
     *,
     lanes: LaneRange = ALL_LANES,
@@ -261,7 +247,7 @@ def start_run(job: Job, *, build: Build, stage: int = 1, shard: Try = ONLY_TRY) 
     shard belongs to another try.
     """
     if job.status != Status.RUNNING:
-        _require_transition(job, Status.RUNNING)
+        require(job.status, Status.RUNNING, JobMove.START)
     parameters = {
         "job_id": job.pk,
         "attempt": job.attempt,
@@ -315,7 +301,7 @@ def requeue(
     with transaction.atomic():
         is_queued = move(
             job,
-            to=Status.QUEUED,
+            JobMove.REQUEUE,
             reason=reason,
             cause=cause,
             guard=guard & ~CANCEL_REQUESTED,
@@ -344,7 +330,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
     Also inserts its details and the rows of `artifacts`. Does not change the instance, so the call can be repeated
     if the database fails. Takes one round trip if it is outside a transaction and has no guard. Raises HoldError.
     """
-    _require_transition(job, outcome.status)
+    require(job.status, outcome.status, JobMove.ABANDON, JobMove.END)
     if outcome.percent is None:
         # Read before the transaction, so that a slow Redis does not prolong it.
         outcome = replace(outcome, percent=last_percent(job))

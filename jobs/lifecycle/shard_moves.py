@@ -18,10 +18,11 @@ from django.db.models.functions import Now
 from jobs.enums import ALL_LANES, CLAIMED, LaneRange, ShardStatus
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Try
+from jobs.lifecycle.transitions import ShardMove, require
 from jobs.models import Job, Run, Shard, ShardedStage
 from simservice.postgresql.statements import load, run
 
-SQL = load(__file__, job_moves.SQL)
+SQL = load(__file__, job_moves.SQL, ShardMove.fragments())
 # The rows of a stage that ended without its conductor are kept for a while, so that they can be inspected.
 VOID_KEPT = timedelta(minutes=1)
 VOID_BATCH = 20
@@ -139,8 +140,9 @@ def end_shard(
     """End a try and its run. Return False if the try is void. Safe to repeat.
 
     `run_fields` are the parameters `run_id`, `wall_ms` and so on of `end_shard`. At most the try's allowance
-    is billed.
+    is billed. Raises IllegalTransition.
     """
+    require(ShardStatus.RUNNING, status, ShardMove.END)
     values = {**shard.key, **run_fields, "status": status, "result": json.dumps(result), "billed_ms": billed_ms}
     if run(job_moves.SQL["lock_sharded_stage"], SQL["end_shard"], values=values):
         return True

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from billing.errors import HoldError
 from jobs.artifacts import credentials
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
-from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle import job_moves, shard_moves, transitions
 from jobs.lifecycle.job_moves import Outcome
 from jobs.live.progress import last_percent
 from jobs.models import LOSS_REASONS, Build, Job, JobEvent, Run
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 SUBMITTED_WITHIN = timedelta(minutes=1)
 STOPPED, KILLED = LOSS_REASONS
 
-SQL = load(__file__)
+SQL = load(__file__, transitions.GROUPS)
 
 
 def sweep() -> dict[str, int]:

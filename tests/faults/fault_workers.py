@@ -222,7 +222,7 @@ def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     from jobs.errors import JobsError
     from jobs.submission.accept import Accepted
     from jobs.submission.accept import submit as submit_job
-    from jobs.submission.idempotency import KeyedRequest
+    from jobs.submission.idempotency import ByIdempotencyKey
     from jobs.submission.validation import Sender
     from tests.faults.requests import make_request
 
@@ -230,9 +230,9 @@ def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     while inbox:
         number = inbox.pop(0)
         key, request = keys[number % len(keys)], make_request(spec.seed, number, form=spec.form)
-        keyed = KeyedRequest(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
+        keyed = ByIdempotencyKey(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
         try:
-            outcome = submit_job(request, sender=Sender(key.client, key), deduplication=keyed)
+            outcome = submit_job(request, sender=Sender(key.client, key), once=keyed)
         except JobsError as error:
             injector.send("rejected", number, type(error).__name__)
         except Exception:

@@ -25,7 +25,7 @@ from jobs.live.progress import Publisher
 from jobs.models import Artifact, ShardedStage
 from jobs.queue import announcements, claims, sweep
 from jobs.submission import accept
-from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.idempotency import ByIdempotencyKey
 from sandbox.process import SimulatorProcess
 
 # An action at a point, which may return the injected fault, and a function that installs an action.
@@ -124,7 +124,7 @@ def after_storing(action: Action) -> None:
 # In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
     "while the claim runs": during("claim_job"),
-    "claimed": partial(after, claims, "claim"),
+    "claimed": partial(after, claims, "claim_work"),
     "before the simulator": partial(before, SimulatorProcess, "start"),
     "simulator started": partial(after, SimulatorProcess, "start"),
     "before the run is recorded": partial(before, job_moves, "start_run"),
@@ -141,7 +141,7 @@ POINTS: dict[str, Arm] = {
     "end committed": partial(after, attempt, "conclude"),
 }
 WORKER_POINTS = POINTS | {
-    "before the claim": partial(before, claims, "claim"),
+    "before the claim": partial(before, claims, "claim_work"),
     "credentials fetched": partial(after, credentials, "fetch"),
     "before the heartbeat": partial(before, job_moves, "renew_lease"),
     "heartbeat committed": partial(after, job_moves, "renew_lease"),
@@ -172,7 +172,7 @@ SHARD_POINTS: dict[str, Arm] = {
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
     "before the job is stored": partial(before, accept, "_store"),
-    "response rendered, job not stored": partial(after, KeyedRequest, "record"),
+    "response rendered, job not stored": partial(after, ByIdempotencyKey, "record"),
     "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
     "marked as announced, no message sent": partial(after, job_moves, "mark_queued"),

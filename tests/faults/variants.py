@@ -84,7 +84,7 @@ def announced_instead_of_claimed() -> None:
             )
         return Job.objects.get(pk=job.pk)
 
-    vars(claims)["claim"] = take
+    vars(claims)["claim_work"] = take
 
 
 def without_fencing_of_tries() -> None:

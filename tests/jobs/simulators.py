@@ -90,7 +90,7 @@ def make_shifted_minisim(folder: Path, *, seed: int, errors: float) -> Build:
 
 def claim() -> Job:
     """Claim the waiting job."""
-    job = job_moves.claim("worker-1")
+    job = job_moves.claim_job("worker-1")
     assert job is not None
     return job
 

@@ -159,7 +159,7 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
     settings.HEARTBEAT_SECONDS = 0.1
     make_stand_in(tmp_path, "time.sleep(60)")
     make_job()
-    job = job_moves.claim("worker-1")
+    job = job_moves.claim_job("worker-1")
     assert job is not None
     start_run = job_moves.start_run
 
@@ -193,7 +193,7 @@ def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> Non
 
 def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
     make_job()
-    job = job_moves.claim("worker-1")
+    job = job_moves.claim_job("worker-1")
     assert job is not None
     conclude = attempt.conclude
 

@@ -144,7 +144,7 @@ def test_a_machine_without_builds_leaves_their_branch_to_others(tmp_path: Path) 
     job = Job.objects.get(pk=submitted.pk)
     assert (job.status, job.error_code, job.queue_deadline_at) == ("queued", None, submitted.queue_deadline_at)
     assert build_of(job) == build
-    assert [claims.claim("w"), claims.claim("w")] == [on_another_branch, None]
+    assert [claims.claim_work("w"), claims.claim_work("w")] == [on_another_branch, None]
 
 
 @pytest.mark.parametrize("reason", ["", f"w {sweep.KILLED}"])

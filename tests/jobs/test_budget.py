@@ -19,6 +19,7 @@ from jobs.lifecycle import job_moves
 from jobs.models import Job
 from jobs.operations import hold_audit
 from jobs.submission import accept
+from jobs.submission.validation import Ceilings
 from tests.billing.ledger_state import expire_now
 from tests.factories import make_account, make_job, start_attempt
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run
@@ -60,8 +61,8 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["a slice", "a small ceiling", "less than a second"],
 )
 def test_the_first_reservation_is_one_slice(ceiling: int, first_slice: int, first_second: int) -> None:
-    job = make_job(ceiling_credits=ceiling)
-    assert (accept.first_slice(job), accept.first_second(job)) == (first_slice, first_second)
+    ceilings = Ceilings(credits=ceiling, runtime_seconds=100, queue_seconds=1800, capped=False)
+    assert accept.reservation(ceilings, credits_per_second=32) == (first_second, first_slice)
 
 
 def test_the_fee_is_held_but_not_available_for_the_run() -> None:
@@ -106,7 +107,7 @@ def test_credits_below_one_second_stay_in_the_account() -> None:
 def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = sliced(held_credits=320)
     budget.extend_when_due(ran_seconds=5)
-    ledger.purchase(budget.job.account, 10_000, reason="for a test")
+    ledger.correct(budget.job.account, 10_000, reason="for a test")
     budget.extend_when_due(ran_seconds=5.1)
     assert budget.held_credits == 320
     budget.next_at = 0

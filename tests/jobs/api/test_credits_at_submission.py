@@ -99,7 +99,7 @@ def test_without_a_limit_the_fee_is_added_to_one_second(api: Api, account: Accou
     set_credits(account, FEE + 31)
     meta = submit(api, "high").json()["meta"]
     assert (meta["requiredCredits"], meta["maxAffordableCredits"]) == (FEE + 32, 31)
-    ledger.purchase(account, 9, reason="for the test")
+    ledger.correct(account, 9, reason="for the test")
     body = submit(api, "high").json()
     assert (body["runtime"]["priorityFeeCredits"], Hold.objects.get(job_id=body["id"]).credits) == (FEE, FEE + 40)
 

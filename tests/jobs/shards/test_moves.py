@@ -147,7 +147,7 @@ def test_a_shard_comes_after_jobs_of_its_priority(
     stage = make_stage()
     waiting = make_job(priority=priority)
     assert (claim(stage) is None) == (comes_first == "job")
-    taken = claims.claim("w")
+    taken = claims.claim_work("w")
     assert (taken == waiting) == (comes_first == "job")
 
 
@@ -156,8 +156,8 @@ def test_a_helper_of_other_lanes_ignores_waiting_jobs(monkeypatch: pytest.Monkey
     monkeypatch.setattr(executables, "is_same", lambda _: True)
     make_stage()
     make_job(priority=Priority.HIGH)
-    assert claims.claim("w", lanes=[Priority.BACKGROUND]) is None
-    assert isinstance(claims.claim("w", lanes=[Priority.STANDARD, Priority.BACKGROUND]), ClaimedShard)
+    assert claims.claim_work("w", lanes=[Priority.BACKGROUND]) is None
+    assert isinstance(claims.claim_work("w", lanes=[Priority.STANDARD, Priority.BACKGROUND]), ClaimedShard)
 
 
 def test_a_conductor_runs_its_own_shards_while_a_better_job_waits() -> None:
@@ -175,10 +175,10 @@ def test_an_overdue_job_does_not_keep_shards_from_starting() -> None:
 
 def test_a_machine_without_the_build_leaves_shards_to_others() -> None:
     stage = make_stage()
-    assert claims.claim("w") is None
+    assert claims.claim_work("w") is None
     assert stage.pk in executables.skipped.current()
     background = make_job(priority=Priority.BACKGROUND)
-    assert claims.claim("w") == background
+    assert claims.claim_work("w") == background
 
 
 def test_the_job_submitted_first_gets_help_first() -> None:
