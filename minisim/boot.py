@@ -25,8 +25,8 @@ class CheckoutFinder:
         path: Sequence[str] | None = None,  # noqa: ARG004
         target: ModuleType | None = None,  # noqa: ARG004
     ) -> ModuleSpec | None:
-        """Return the location of a module of `minisim` or `jobs`, or None for other modules."""
-        if name.partition(".")[0] not in ("minisim", "jobs"):
+        """Return the location of a module of `minisim` or `simc`, or None for other modules."""
+        if name.partition(".")[0] not in ("minisim", "simc"):
             return None
         location = ROOT.joinpath(*name.split("."))
         package = location / "__init__.py"

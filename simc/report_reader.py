@@ -50,7 +50,7 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1, with_detail
     """Read one report of at most `max_bytes`; its profilesets get `stage` as their stage.
 
     The report is read as a stream. Memory: 20 MB and about 1 KB for each actor and profileset, but never more than
-    200 MB (`tests/jobs/simulator/test_report_memory.py`). `with_details` adds details of the first actors,
+    200 MB (`tests/simc/test_report_memory.py`). `with_details` adds details of the first actors,
     which need at most 50 MB. Raises BrokenReport.
     """
     document = _read(stream, max_bytes=max_bytes, stage=stage, with_details=with_details)

@@ -4,6 +4,7 @@ import secrets
 from datetime import UTC, datetime
 
 from django.db import connection
+from django.urls import register_converter
 
 TOKEN_CHARACTERS = 22
 # The SQL expression of a new id
@@ -64,3 +65,7 @@ class TokenConverter:
 
     def to_url(self, value: str) -> str:
         return value
+
+
+register_converter(IdConverter, "id")
+register_converter(TokenConverter, "token")

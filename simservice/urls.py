@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import include, path, register_converter
+from django.urls import include, path
 
 from simservice.admin import access, filters
 from simservice.api.addresses import api_url
@@ -18,14 +18,11 @@ from simservice.api.errors import (
 )
 from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
-from simservice.ids import IdConverter, TokenConverter
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 from simservice.web import health, trailing_slashes
 from simservice.web.error_pages import is_api_path, render_error, wants_json
 from simservice.web.prometheus import metrics
 
-register_converter(TokenConverter, "token")
-register_converter(IdConverter, "id")
 admin.autodiscover()
 access.require_two_factor(admin.site)
 filters.check_filters(admin.site)

@@ -27,6 +27,13 @@ from dashboard.jobs.job_form_errors import message_of
 from dashboard.jobs.job_list import clients_of
 from dashboard.jobs.run_again import initial_values
 from jobs import api_mode
+from jobs.api.errors import (
+    BuildPinNotAllowed,
+    BuildPinUnavailable,
+    ProfileRefused,
+    TooManyVariants,
+    WebhookNotConfigured,
+)
 from jobs.api.submission_request import MAX_PROFILE_BYTES, from_json, set_at_path
 from jobs.enums import Channel, Priority
 from jobs.errors import JobsError, ProfileRejected
@@ -36,16 +43,7 @@ from jobs.submission import accept, dry_run, shortage
 from jobs.submission.accept import Accepted
 from jobs.submission.dry_run import DryRun
 from jobs.submission.validation import Sender
-from simservice.api.errors import (
-    ApiError,
-    BuildPinNotAllowed,
-    BuildPinUnavailable,
-    ProfileRefused,
-    ProfileTooLarge,
-    TooManyVariants,
-    ValidationFailed,
-    WebhookNotConfigured,
-)
+from simservice.api.errors import ApiError, ProfileTooLarge, ValidationFailed
 from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"

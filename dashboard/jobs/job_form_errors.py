@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobs import api_mode
-from simservice.api.errors import ApiError, InsufficientCredits, RateLimitExceeded, WebhookNotConfigured
+from jobs.api.errors import InsufficientCredits, WebhookNotConfigured
+from simservice.api.errors import ApiError, RateLimitExceeded
 
 NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
 

@@ -7,6 +7,7 @@ from rest_framework.response import Response
 
 from jobs import models
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_HOST, EXAMPLE_TOKEN, JobsEndpoint
+from jobs.api.errors import ArtifactExpired
 from jobs.api.links import LinkBuilder
 from jobs.artifacts import artifact_files
 from jobs.results import queries
@@ -67,7 +68,7 @@ GET_ARTIFACT_URL = Operation(
             headers=ACTIVE_JOB_HEADERS,
         )
     },
-    errors=[errors.NotFound, errors.ArtifactExpired],
+    errors=[errors.NotFound, ArtifactExpired],
 )
 
 

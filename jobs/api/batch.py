@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from clients import rate_limits
 from jobs.api import plain_text
 from jobs.api.base import ACTIVE_JOB_HEADERS, JobsEndpoint
+from jobs.api.errors import IdempotencyKeyReuse, MaxActiveJobsExceeded
 from jobs.api.submission import (
     EXAMPLE_SUBMITTED,
     IDEMPOTENCY,
@@ -69,7 +70,7 @@ EXAMPLE_RESULT: BatchResult = {
         {"job": EXAMPLE_SUBMITTED, "refusal": None},
         {
             "job": None,
-            "refusal": refusal_of(example_of(errors.MaxActiveJobsExceeded)),
+            "refusal": refusal_of(example_of(MaxActiveJobsExceeded)),
         },
     ]
 }
@@ -97,7 +98,7 @@ SUBMIT_BATCH = Operation(
     },
     errors=[
         errors.InvalidJson,
-        errors.IdempotencyKeyReuse,
+        IdempotencyKeyReuse,
         errors.UnsupportedMediaType,
     ],
 )

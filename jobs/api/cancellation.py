@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from clients import audit
 from jobs import models
 from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_JOB_ID, EXAMPLE_METADATA, JOB_ID, JobsEndpoint, Metadata
+from jobs.api.errors import JobNotCancellable
 from jobs.lifecycle import cancellation
 from jobs.results import queries
 from simservice.api import errors
@@ -61,7 +62,7 @@ CANCEL_JOB = Operation(
             links={"getJobStatus": Link(operation="getJobStatus", parameters={"job_id": "$response.body#/id"})},
         )
     },
-    errors=[errors.NotFound, errors.JobNotCancellable],
+    errors=[errors.NotFound, JobNotCancellable],
 )
 
 

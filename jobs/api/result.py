@@ -10,6 +10,7 @@ from jobs import models
 from jobs.api.artifacts import EXAMPLE_ARTIFACT, EXAMPLE_ARTIFACT_ID, ArtifactFile, artifact_object
 from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, PolledEndpoint
 from jobs.api.details import EXAMPLE_DETAILS, ResultDetails
+from jobs.api.errors import ResultNotReady, ResultUnavailable
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
 from jobs.api.polling import poll_after_seconds
@@ -19,7 +20,7 @@ from jobs.live.progress import progress_of
 from jobs.queue.forecast import estimated_start
 from jobs.results import details, queries
 from simservice.api import errors
-from simservice.api.errors import ResultNotReady, ResultUnavailable, ValidationFailed
+from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.shapes import Id, Rule
@@ -99,7 +100,7 @@ GET_JOB_RESULT = Operation(
         ),
         304: NOT_MODIFIED,
     },
-    errors=[errors.NotFound, errors.ResultNotReady, errors.ResultUnavailable],
+    errors=[errors.NotFound, ResultNotReady, ResultUnavailable],
 )
 
 

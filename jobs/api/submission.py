@@ -8,7 +8,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from jobs import api_mode
-from jobs.api import plain_text
+from jobs.api import errors, plain_text
 from jobs.api.base import (
     ACTIVE_JOB_HEADERS,
     EXAMPLE_HOST,
@@ -36,7 +36,6 @@ from jobs.submission.accept import Accepted, Replay
 from jobs.submission.idempotency import ByIdempotencyKey
 from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
-from simservice.api import errors
 from simservice.api.errors import ApiError, ValidationFailed
 from simservice.api.exception_handler import add_docs_url, as_api_error
 from simservice.api.operations import Body, Header, Operation, Parameter, ResponseSpec, documented
@@ -164,22 +163,7 @@ SUBMIT_JOB = Operation(
             links=job_links("$response.body#/id"),
         )
     },
-    errors=[
-        errors.InvalidJson,
-        errors.WebhookNotConfigured,
-        errors.InsufficientCredits,
-        errors.InactiveEntitlement,
-        errors.IdempotencyKeyReuse,
-        errors.ProfileTooLarge,
-        errors.UnsupportedMediaType,
-        errors.ProfileRefused,
-        errors.TooManyVariants,
-        errors.BuildPinNotAllowed,
-        errors.BuildPinUnavailable,
-        errors.MaxActiveJobsExceeded,
-        errors.QueueUnavailable,
-        errors.SecretStoreUnavailable,
-    ],
+    errors=errors.OF_SUBMISSIONS,
 )
 
 

@@ -17,6 +17,8 @@ class ApiError(Exception):
     headers: Mapping[str, str] = {}
     # Whether `meta` carries the address of the error's explanation, as `docsUrl`.
     documented = False
+    # What an example for the documentation has in `meta`.
+    example: Any = None
     # The keys of `meta` that stand at the top level of the envelope too, where `meta` has them.
     raised_keys: tuple[str, ...] = ()
 
@@ -36,6 +38,7 @@ class ValidationFailed(ApiError):
 
     status, code = 400, "validation_failed"
     message = "The request is invalid. See meta.issues for each problem."
+    example = [{"path": "build.channel", "message": "Must be one of: nightly, weekly, latest."}]
 
     def __init__(self, issues: list[dict[str, str]]) -> None:
         super().__init__({"issues": issues})
@@ -50,11 +53,6 @@ class InvalidJson(ApiError):
 class InvalidCursor(ApiError):
     status, code = 400, "invalid_cursor"
     message = "The cursor is invalid for this account. Start again without a cursor."
-
-
-class WebhookNotConfigured(ApiError):
-    status, code = 400, "webhook_not_configured"
-    message = "The client of this key has no enabled webhook. Set one up or omit webhook.events."
 
 
 class Unauthorized(ApiError):
@@ -84,20 +82,6 @@ class ExpiredToken(Unauthorized):
     message = "The API key has expired."
 
 
-class InsufficientCredits(ApiError):
-    """The account cannot reserve the credits of the job; `meta` says what it can afford."""
-
-    status, code = 402, "insufficient_credits_liability"
-    message = "The account does not have enough credits for this job."
-    documented = True
-    raised_keys = ("priorityFeeCredits",)
-
-
-class InactiveEntitlement(ApiError):
-    status, code = 402, "inactive_entitlement"
-    message = "The account is suspended and cannot submit jobs."
-
-
 class ReadOnlyKey(ApiError):
     status, code = 403, "read_only_key"
     message = "This key can only read: its creator is now a viewer of the account. Use another key."
@@ -115,27 +99,6 @@ class FileMissing(NotFound):
 class MethodNotAllowed(ApiError):
     status, code = 405, "method_not_allowed"
     message = "This URL does not support that method."
-
-
-class ResultNotReady(ApiError):
-    status, code = 409, "result_not_ready"
-    message = "The job has not ended yet."
-
-
-class IdempotencyKeyReuse(ApiError):
-    status, code = 409, "idempotency_key_reuse"
-    message = "The idempotency key was already used for a different request."
-    documented = True
-
-
-class JobNotCancellable(ApiError):
-    status, code = 409, "job_not_cancellable"
-    message = "The job has already ended."
-
-
-class ArtifactExpired(ApiError):
-    status, code = 410, "artifact_expired"
-    message = "The artifact was removed at the end of the retention period."
 
 
 class RequestTooLarge(ApiError):
@@ -178,49 +141,13 @@ class Unprocessable(ApiError):
         super().__init__({**(meta or {}), "reason": self.code}, message=message, headers=headers)
 
 
-class ResultUnavailable(Unprocessable):
-    code = "result_unavailable"
-    message = "The job ended without a run, so there is no result."
-
-
-class ProfileRefused(Unprocessable):
-    """The profile contains refused options; `blocked` lists the first ones."""
-
-    code = "input_sanitized_rejected"
-    message = "The profile contains directives that are not allowed."
-    documented = True
-
-
-class TooManyVariants(Unprocessable):
-    code = "too_many_variants"
-    message = "The profile has more variants than the plan allows."
-    documented = True
-
-
-class BuildPinNotAllowed(Unprocessable):
-    code = "build_pin_not_allowed"
-    message = "The account's plan does not allow pinning a build."
-    documented = True
-
-
-class BuildPinUnavailable(Unprocessable):
-    code = "build_pin_unavailable"
-    message = "The pinned build cannot be used."
-    documented = True
-
-
-class MaxActiveJobsExceeded(ApiError):
-    status, code = 429, "max_active_jobs_exceeded"
-    message = "The account has reached its plan's limit on unfinished jobs."
-    headers = {"Retry-After": "10"}
-
-
 class RateLimitExceeded(ApiError):
     """The caller exceeded a limit; `meta.limit` is `submissions`, `bytes`, `checks`, `checked_bytes`, `reads`,
     `storage` or `public`."""
 
     status, code = 429, "rate_limit_exceeded"
     message = "Too many requests or too much data. Wait the number of seconds in Retry-After, then try again."
+    example = {"scope": "developer", "limit": "submissions"}
 
 
 class InternalError(ApiError):
@@ -238,6 +165,7 @@ class Unavailable(ApiError):
 class QueueUnavailable(Unavailable):
     code = "queue_unavailable"
     message = "The queue is not accepting jobs at the moment. Try again later."
+    example = {"reason": "queue_full", "queueHealth": "full"}
 
 
 class DatabaseUnavailable(QueueUnavailable):
@@ -281,11 +209,13 @@ class NotReady(QueueUnavailable):
 class SecretStoreUnavailable(Unavailable):
     code = "secret_store_unavailable"
     message = "Game credentials cannot be stored at the moment, so the job was not accepted. Try again later."
+    example = {"reason": "redis_unavailable"}
 
 
 class ApiMaintenance(Unavailable):
     code = "api_maintenance"
     message = "The service is down for maintenance."
+    example = {"retryAfterSeconds": 600}
 
 
 def envelope(error: ApiError, request_id: str) -> dict[str, Any]:

@@ -10,23 +10,9 @@ from schemathesis import Case, HookContext, Response
 from schemathesis.core.failures import Failure
 from schemathesis.openapi.checks import RejectedPositiveData
 
-# Errors that well-formed requests can cause.
-REFUSALS = {
-    "webhook_not_configured",
-    "invalid_cursor",
-    "insufficient_credits_liability",
-    "inactive_entitlement",
-    "idempotency_key_reuse",
-    "job_not_cancellable",
-    "result_not_ready",
-    "result_unavailable",
-    "input_sanitized_rejected",
-    "too_many_variants",
-    "build_pin_not_allowed",
-    "build_pin_unavailable",
-    "max_active_jobs_exceeded",
-    "rate_limit_exceeded",
-}
+# Errors that well-formed requests can cause: all with these statuses, and these codes.
+REFUSAL_STATUSES = {402, 409, 422, 429}
+REFUSAL_CODES = {"webhook_not_configured", "invalid_cursor"}
 # Messages about limits that the document does not contain.
 LIMITS = ("your plan's limit", "bytes as JSON", "Only one of the two limits", "together, or neither")
 PROFILES = (
@@ -173,5 +159,5 @@ def is_domain_refusal(response: Response) -> bool:
     """Return whether a well-formed request can cause the error."""
     body = json.loads(response.content)
     if body["code"] != "validation_failed":
-        return body["code"] in REFUSALS
+        return response.status_code in REFUSAL_STATUSES or body["code"] in REFUSAL_CODES
     return all(any(limit in issue["message"] for limit in LIMITS) for issue in body["meta"]["issues"])

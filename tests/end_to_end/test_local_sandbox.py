@@ -31,7 +31,7 @@ def local_where(data: Path) -> Iterator[Start]:
     environment = {name: value for name, value in os.environ.items() if name not in own}
 
     def start(denied: str) -> subprocess.Popen[str]:
-        container = [sys.executable, "-m", "tests.jobs.simulator.container", denied]
+        container = [sys.executable, "-m", "tests.sandbox.container", denied]
         command = [sys.executable, "manage.py", "local", "--port", "0", "--data", str(data / "stack"), "--no-demo"]
         pipe = subprocess.PIPE
         process = subprocess.Popen(

@@ -12,8 +12,8 @@ from jobs.queue import claims
 from jobs.queue.expiring_set import Skipped
 from simservice.storages.s3 import BucketStorage
 from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
-from tests.jobs.simulator.conftest import open_directory
 from tests.s3_server import S3Server
+from tests.sandbox.conftest import open_directory
 
 __all__ = ["open_directory"]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.simulator.details_check import check_report, extracted
 from tests.minisim.conftest import MAGE, Run
+from tests.simc.details_check import check_report, extracted
 
 DETAILED = f"{MAGE}\nactions=bolt\nactions+=/nova\niterations=300\nmax_time=200"
 

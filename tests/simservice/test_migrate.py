@@ -59,7 +59,7 @@ class Later:
 def later(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Later]:
     package = tmp_path / f"later_{tmp_path.name}"
     package.mkdir()
-    existing = Path(migration_phases.__file__).parent.parent / "webhooks" / "migrations"
+    existing = Path(migration_phases.__file__).parents[2] / "webhooks" / "migrations"
     for path in existing.glob("*.py"):
         (package / path.name).write_bytes(path.read_bytes())
     monkeypatch.syspath_prepend(tmp_path)

@@ -44,8 +44,7 @@ MINISIM_ORIGIN = build_registration.Origin(
 # Its own code, the tokenizer that it shares with the service, and the interpreter with its packages
 MINISIM_READS = [
     ROOT / "minisim",
-    ROOT / "jobs" / "profiles",
-    ROOT / "jobs" / "__init__.py",
+    ROOT / "simc",
     Path(sys.prefix),
     Path(sys.base_prefix),
 ]

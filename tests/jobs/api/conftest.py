@@ -3,7 +3,7 @@
 import pytest
 from pytest_django import Settings
 
-import jobs.api.urls  # noqa: F401  the examples in the OpenAPI document are those of the variant at import
+import simservice.urls  # noqa: F401  the examples in the OpenAPI document are those of the variant at import
 from clients.models import ApiKey
 from tests.conftest import Api
 from tests.jobs.api.error_cases import CaseContext

@@ -7,9 +7,9 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker
 
 from simservice.api.openapi import document
-from tests.jobs.api.contract.errors import error
 from tests.jobs.api.contract.operations import responses
 from tests.jobs.api.contract.types import check
+from tests.jobs.api.error_cases import error
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 

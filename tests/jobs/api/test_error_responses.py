@@ -6,15 +6,14 @@ from django.test import Client as HttpClient
 from billing import ledger
 from tests.factories import PROFILE, make_job
 from tests.jobs.api.bodies import body_with
-from tests.jobs.api.contract.errors import error
 from tests.jobs.api.contract.types import check
-from tests.jobs.api.error_cases import CASES, CaseContext
+from tests.jobs.api.error_cases import CASES, CaseContext, error
 from tests.jobs.api.response_checks import checked, json_body
 
 
 @pytest.mark.parametrize("code", sorted(CASES))
 def test_each_error_matches_contract_and_document(case_context: CaseContext, variant: str, code: str) -> None:
-    checked(CASES[code](case_context), variant)
+    checked(CASES[code].produce(case_context), variant)
 
 
 def test_missing_credits_for_high_priority_name_the_fee(case_context: CaseContext, variant: str) -> None:

@@ -17,7 +17,7 @@ from tests.conftest import Api
 from tests.factories import PROFILE, BuildFactory, make_job
 from tests.jobs.api.bodies import BODY, body_with, only_in
 from tests.jobs.api.response_checks import checked
-from tests.jobs.test_estimates import end_job
+from tests.jobs.planning.test_estimates import end_job
 
 SETS = "".join(f"profileset.s{number}+=trinket1=stone,id=1,ilevel={600 + 12 * number}\n" for number in range(6))
 # Each is refused after its fields were read.

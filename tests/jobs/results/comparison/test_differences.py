@@ -1,0 +1,160 @@
+"""How compared jobs differ."""
+
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from jobs.enums import Status
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.models import Build, Job, JobDetails
+from jobs.results.comparison import differences
+from jobs.results.comparison.differences import Comparison
+from jobs.results.comparison.sides import Missing, sides_of
+from tests.factories import make_job, make_running_job
+from tests.jobs.results.comparison.compared_jobs import ITEM, ability, add_details, make_result, summary
+
+pytestmark = pytest.mark.django_db
+
+
+def compare(*jobs: Job, is_public: bool = False) -> Comparison:
+    return differences.compare(sides_of(jobs, is_public=is_public))
+
+
+def options_of(found: Comparison) -> dict[str, Any]:
+    """Return the values of each option that differs."""
+    return {row.name: list(row.values) for row in found.options if row.differs}
+
+
+@pytest.mark.parametrize(("mean", "is_clear"), [(105.0, False), (105.1, True), (95.0, False), (94.9, True)])
+def test_a_difference_is_clear_beyond_the_combined_error(mean: float, *, is_clear: bool) -> None:
+    first, second = compare(make_result(summary(100.0, 3.0)), make_result(summary(mean, 4.0))).changes
+    assert first is None
+    assert second is not None
+    assert (second.margin, second.is_clear) == (5.0, is_clear)
+    assert second.percent == pytest.approx(mean - 100)
+
+
+def test_other_metrics_are_not_compared() -> None:
+    raid = summary() | {"metric": "raid_dps"}
+    assert compare(make_result(), make_result(raid)).changes == [None, None]
+
+
+def test_a_mean_of_zero_has_no_percentage() -> None:
+    change = compare(make_result(summary(0.0)), make_result()).changes[1]
+    assert change is not None
+    assert (change.difference, change.percent) == (100.0, None)
+
+
+def test_the_first_job_with_a_result_is_the_baseline() -> None:
+    found = compare(make_job(), make_result(), make_result())
+    assert (found.first, [change is None for change in found.changes]) == (1, [True, True, False])
+
+
+def test_jobs_without_results_say_why() -> None:
+    failed, expired = make_running_job(), make_result()
+    job_moves.finish(failed, Outcome(status=Status.FAILED, error_code="simulation_error", reason="It failed."))
+    Job.objects.filter(pk=expired.pk).update(cleared_at=expired.created_at)
+    expired.refresh_from_db()
+    found = compare(make_job(), Job.objects.get(pk=failed.pk), expired)
+    assert [side.missing for side in found.sides] == [Missing.UNFINISHED, Missing.NO_RESULT, Missing.EXPIRED]
+    assert [side.figure for side in found.sides] == [None, None, None]
+    assert (found.first, found.options, found.abilities) == (None, [], [])
+
+
+def test_a_job_with_several_actors_shows_the_first() -> None:
+    entries = [summary(mean)["mainActor"] | {"name": name} for name, mean in (("One", 7.0), ("Two", 9.0))]
+    actors = {"count": 2, "results": entries}
+    side = compare(make_result(summary() | {"mainActor": None, "actors": actors})).sides[0]
+    assert side.figure is not None
+    assert (side.actor, side.actors, side.figure.mean) == ("One", 2, 7.0)
+
+
+def test_options_differ_if_two_known_values_do() -> None:
+    one = add_details(make_result(), fight={"style": "Patchwerk", "targets": 1, "length": 300})
+    two = add_details(make_result(), fight={"style": "HecticAddCleave", "targets": 1, "targetError": 0.1})
+    assert options_of(compare(one, two, make_result())) == {"fight_style": ["Patchwerk", "HecticAddCleave", None]}
+
+
+def test_another_build_is_a_difference() -> None:
+    jobs = [make_result() for _ in range(2)]
+    Build.objects.filter(jobs=jobs[1]).update(simc_version="1200-01", wow_version="12.0")
+    assert set(options_of(compare(jobs[0], jobs[1]))) == {"build"}
+
+
+def test_an_item_is_compared_by_its_numbers() -> None:
+    hats = [ITEM, ITEM | {"name": "Hat"}, ITEM | {"enchantId": 5}]
+    for other, differs in zip(hats, (False, False, True), strict=True):
+        found = compare(*(add_details(make_result(), gear=[item]) for item in (ITEM, other)))
+        assert [row.differs for row in found.gear] == [differs]
+
+
+def test_an_empty_slot_differs_from_an_item() -> None:
+    ring = {"slot": "finger1", "name": "ring"}
+    one, two = (add_details(make_result(), gear=gear) for gear in ([ITEM, ring], [ITEM]))
+    found = compare(one, two, make_result())
+    assert {row.name: (list(row.values), row.differs) for row in found.gear} == {
+        "head": ([ITEM, ITEM, None], False),
+        "finger1": ([ring, {}, None], True),
+    }
+
+
+def test_talents_are_compared_if_two_are_known() -> None:
+    one, same, other = (add_details(make_result(), talents=text) for text in ("ABC", "ABC", "ABD"))
+    assert compare(one, make_result()).talents is None
+    for jobs, differs in (((one, same), False), ((one, other), True)):
+        talents = compare(*jobs).talents
+        assert talents is not None
+        assert talents.differs is differs
+
+
+def test_abilities_are_sorted_by_their_largest_difference() -> None:
+    one = add_details(make_result(), abilities=[ability("Bolt", 50), ability("Nova", 20), ability("Bolt", 5)])
+    two = add_details(make_result(), abilities=[ability("Bolt", 54), ability("Imp", 9, pet=True)])
+    rows = compare(one, two, make_result()).abilities
+    assert [(row.name, row.is_pet, list(row.values), list(row.differences)) for row in rows] == [
+        ("Nova", False, [20, 0, None], [None, -20, None]),
+        ("Imp", True, [0, 9, None], [None, 9, None]),
+        ("Bolt", False, [55, 54, None], [None, -1, None]),
+    ]
+
+
+def test_profiles_are_compared_with_the_first() -> None:
+    jobs = [make_result(text=f'mage="Frosty"\nlevel={level}\n') for level in (80, 80, 79)]
+    first, same, other = compare(*jobs).profiles
+    assert first is None
+    assert same is not None
+    assert other is not None
+    assert (same.groups, other.removed, other.added) == ([], 1, 1)
+
+
+@pytest.mark.parametrize("private", [{"with_input": False}, {"has_credentials": True}])
+def test_a_private_profile_is_not_compared_in_public(private: dict[str, Any]) -> None:
+    jobs = make_result(), make_result(**private)
+    assert compare(*jobs, is_public=True).profiles == [None, None]
+    assert compare(*jobs).profiles[1] is not None
+
+
+def test_a_public_profile_is_that_of_the_latest_attempt() -> None:
+    jobs = make_result(), make_result()
+    assert compare(*jobs, is_public=True).profiles[1] is not None
+    jobs[0].attempt += 1
+    assert compare(*jobs, is_public=True).profiles[1] is None
+
+
+def test_an_unreadable_document_counts_as_none() -> None:
+    job = add_details(make_result(), abilities=[ability("Bolt", 1)])
+    JobDetails.objects.filter(job=job).update(document=b"x")
+    assert compare(job, job).sides[0].abilities is None
+
+
+def test_the_number_of_queries_is_constant(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    jobs = [add_details(make_result(), abilities=[ability("Bolt", 1)]) for _ in range(4)]
+    for job in jobs:
+        _ = job.build, job.account
+    for count in (1, 4):
+        with django_assert_num_queries(2):
+            compare(*jobs[:count])
+        with django_assert_num_queries(3):
+            compare(*jobs[:count], is_public=True)
