@@ -13,7 +13,7 @@ from simc.characters import visible
 from simc.profiles.actors import ACTOR_OPTIONS, CLASSES, DOWNLOADS, OTHERS, STARTS, is_action_list, may_start
 from simc.profiles.grammar import BOM, token_pairs
 from simc.profiles.mistakes import BLANKS, seems_without_line_breaks
-from simc.profiles.numbers import SHOWN_CHARACTERS, Bounds, Clamp, Numbers, clamp_of, effective, uses_defaults
+from simc.profiles.numbers import SHOWN_CHARACTERS, Bounds, Clamp, Precision, clamp_of, effective, uses_defaults
 from simc.profiles.policy import LIMITED, AllowedOption, Mistake, Refusal, Removal, Rules
 from simc.profiles.refusals import Refusals
 from simc.profiles.selection import kept_tokens, remaining_lines
@@ -163,7 +163,7 @@ class Analysis:
         option = own.get(profileset) or own.get(None)
         return option.value if option else ""
 
-    def effective_numbers(self, profileset: str | None = None) -> Numbers:
+    def effective_numbers(self, profileset: str | None = None) -> Precision:
         """Return the numbers that apply to a profileset, or to the base, within the limits."""
         return effective(
             iterations=self.written("iterations", profileset),
