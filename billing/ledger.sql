@@ -14,7 +14,7 @@ FOR NO KEY UPDATE
 
 -- part: spending_order
 -- The order in which credits are spent: grants, soonest expiry first, then purchased credits, which have no grant
--- (docs/reference/contract.md#billing). For use in ORDER BY.
+-- (docs/reference/limits.md#billing). For use in ORDER BY.
 expires_at NULLS LAST, grant_id NULLS LAST
 
 -- part: available_credits

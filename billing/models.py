@@ -30,7 +30,7 @@ class Pool(models.TextChoices):
 
 
 class GrantReason(models.TextChoices):
-    """Reason for a grant (`docs/reference/contract.md#credits`). Operators use those that begin with `grant_`."""
+    """Reason for a grant (`docs/reference/api.md#credits`). Operators use those that begin with `grant_`."""
 
     # Credits for developing against the API.
     GRANT_DEVELOPER_ALLOWANCE = "grant_developer_allowance", "Developer allowance"

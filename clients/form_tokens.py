@@ -58,5 +58,4 @@ def _stored_part(token: str, user_id: int, purpose: str) -> str:
 
 def _signer() -> signing.TimestampSigner:
     """Return a signer that signs with `SECRET_KEY` and also accepts `SECRET_KEY_FALLBACKS`."""
-    # The salt is this module's former name; changing it would invalidate open forms.
-    return signing.TimestampSigner(salt="clients.once")
+    return signing.TimestampSigner(salt="form tokens")

@@ -36,7 +36,7 @@ class Client(models.Model):
 class ApiKey(models.Model):
     """An API key of a client, stored as a hash and its last four characters.
 
-    Format: `docs/reference/contract.md#api-keys`.
+    Format: `docs/reference/api.md#api-keys`.
     """
 
     class State(models.TextChoices):
@@ -51,7 +51,7 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=64, blank=True)
     sha256 = models.CharField(max_length=64, unique=True)
     last4 = models.CharField(max_length=4)
-    # Null for keys created by a command or before this column existed.
+    # Null for keys created by a command
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)

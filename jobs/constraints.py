@@ -14,6 +14,8 @@ JOB_CONSTRAINTS: list[BaseConstraint] = [
     CheckConstraint(condition=Q(status__in=Status.values), name="job_status_known"),
     CheckConstraint(condition=Q(priority__in=Priority.values), name="job_priority_known"),
     CheckConstraint(condition=Q(json_version__in=[2, 3]), name="job_json_version_known"),
+    # Not `unique=True`, which would add an index for LIKE
+    UniqueConstraint(fields=["share_token"], name="jobs_job_share_token_key"),
     # Starting and running jobs have a worker and a lease; all others have neither.
     CheckConstraint(
         condition=(Q(status__in=CLAIMED) & Q(lease_expires_at__isnull=False) & ~Q(worker=""))

@@ -9,7 +9,7 @@ from django.db import models
 class OrderedJSONField(models.JSONField):
     """JSON that keeps the order of its keys, in a column of type `text`.
 
-    `jsonb` sorts the keys. The driver parses `json`, which processes of the previous version do not expect.
+    `jsonb` sorts the keys, and the driver parses `json` before Django does.
     """
 
     def db_type(self, connection: Any) -> str:  # noqa: ARG002

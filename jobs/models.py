@@ -32,8 +32,6 @@ from jobs.fields import OrderedJSONField
 
 CHARACTER_LENGTH = 100
 TITLE_LENGTH = 200
-# How the reasons of events end if an attempt was lost; versions without `JobEvent.cause` have nothing else.
-LOSS_REASONS = ("stopped renewing its lease", "was killed")
 # A job without a cap reserves credits for this many seconds at a time.
 SLICE_SECONDS = 60
 
@@ -163,7 +161,7 @@ class Job(models.Model):
 
     # The W3C `traceparent` of the request that submitted the job, empty without traces
     trace_parent = models.CharField(max_length=55, blank=True, default="", db_default="")
-    share_token = models.CharField(max_length=22, unique=True)
+    share_token = models.CharField(max_length=22)
     # When the files and the profile text were removed at the end of the retention period
     cleared_at = models.DateTimeField(null=True)
 
@@ -182,11 +180,7 @@ class Job(models.Model):
             # The limit and the header of active jobs
             models.Index(fields=["account"], condition=Q(status__in=ACTIVE), name="job_active"),
             models.Index(fields=["account", "-id"], name="job_by_account"),
-            # Ended jobs whose files are not removed yet, oldest first for each period of retention. The first index
-            # is read by the previous version only.
-            models.Index(
-                fields=["created_at"], condition=Q(cleared_at=None, status__in=TERMINAL), name="job_to_clear"
-            ),
+            # Ended jobs whose files are not removed yet, oldest first for each period of retention
             models.Index(
                 fields=["retention_days", "created_at"],
                 condition=Q(cleared_at=None, status__in=TERMINAL),
@@ -238,12 +232,12 @@ class Job(models.Model):
 
     @property
     def retried(self) -> bool:
-        """Return whether at least one attempt was lost: `docs/reference/contract.md#automatic-retries`."""
+        """Return whether at least one attempt was lost: `docs/reference/api.md#automatic-retries`."""
         return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
 
     @property
     def fee_credits(self) -> int:
-        """Return the reserved fee, for an ended job the charged one: `docs/reference/contract.md#priority-fee`."""
+        """Return the reserved fee, for an ended job the charged one: `docs/reference/limits.md#priority-fee`."""
         return 0 if self.credits_consumed == 0 else self.priority_fee_credits
 
     @property
@@ -301,7 +295,7 @@ class MetadataEntry(models.Model):
     """An entry of a job's metadata, from which lists find the job (`jobs/results/listing.py`).
 
     A trigger on jobs writes it. `digest` is computed by the function `jobs_metadata_digest` of the database
-    (`jobs/migrations/0023_metadata_entries.py`). It is deleted at the end of the retention period.
+    (`jobs/migrations/0002_triggers_and_vacuum.py`). It is deleted at the end of the retention period.
     """
 
     pk = models.CompositePrimaryKey("account_id", "digest", "job_id")
@@ -450,7 +444,7 @@ class JobEvent(models.Model):
     to_status = models.CharField(max_length=9, choices=Status)
     attempt = models.PositiveSmallIntegerField()
     reason = models.CharField(max_length=500, blank=True)
-    # If the job returned to the queue, why its attempt ended; empty in rows of earlier versions.
+    # If the job returned to the queue, why its attempt ended
     cause = models.CharField(max_length=8, choices=ReturnCause, blank=True, default="", db_default="")
 
     class Meta:
@@ -463,13 +457,6 @@ class JobEvent(models.Model):
     def is_return(self) -> bool:
         """Return whether the job returned from a worker to the queue."""
         return self.to_status == Status.QUEUED and self.from_status in CLAIMED
-
-    @property
-    def is_loss(self) -> bool:
-        """Return whether the attempt was lost."""
-        if self.cause:
-            return self.cause == ReturnCause.LOST
-        return self.is_return and self.reason.endswith(LOSS_REASONS)
 
 
 class Artifact(models.Model):
@@ -551,7 +538,7 @@ class DailyUsage(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """An idempotency key and the response to its submission: `docs/reference/contract.md#idempotency-keys`."""
+    """An idempotency key and the response to its submission: `docs/reference/api.md#idempotency-keys`."""
 
     api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="idempotency_keys")
     key = models.CharField(max_length=255)

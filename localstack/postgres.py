@@ -255,7 +255,7 @@ def _works_in(folder: Path, process: psutil.Process) -> bool:
 
 
 def _require_password(server: _Server, password: str) -> None:
-    """Require the superuser's password, even if an earlier version trusted every user.
+    """Require this password of the superuser, also if the data folder had another one.
 
     The server must not be running. A session in single-user mode needs no login and reads the password from stdin.
     """

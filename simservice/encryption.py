@@ -28,7 +28,7 @@ class Purpose(StrEnum):
     # Digests of game credentials in the fingerprints of requests, in the database
     REQUEST_FINGERPRINTS = "request fingerprints"
     # Digests of mailboxes that have opened an account, in the database
-    MAILBOXES = "former addresses"
+    MAILBOXES = "mailboxes"
 
 
 def _keys(purpose: Purpose) -> list[str]:

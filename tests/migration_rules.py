@@ -1,7 +1,7 @@
 """Check the migrations: `python -m tests.migration_rules`, run by `make check`.
 
-Every migration newer than `BASELINE` states its phase. The previous version works after an expanding migration,
-and the new version before a contracting one.
+Every migration but the initial ones states its phase. The previous version works after an expanding migration, and
+the new version before a contracting one.
 """
 
 import os
@@ -169,7 +169,7 @@ def _add_constraint(operation: migrations.AddConstraint, step: Step) -> Iterator
 @problems_of.register
 def _add_index(operation: migrations.AddIndex, step: Step) -> Iterator[str]:
     if not step.is_quick(operation.model_name_lower) and not isinstance(operation, AddIndexConcurrently):
-        yield "it blocks writes; use AddIndexConcurrently in a migration of its own with `atomic = False`"
+        yield "it blocks writes; use `concurrently` in a migration of its own with `atomic = False`"
 
 
 @problems_of.register
@@ -218,9 +218,9 @@ def _narrowed(before: Any, after: Any) -> Iterator[str]:
 def _blocking(before: Any, after: Any) -> Iterator[str]:
     """Yield how adding or changing a column blocks writes while PostgreSQL reads the table."""
     if _has_index(after) and not (before and _has_index(before)):
-        yield "it blocks writes; leave out `db_index` and `unique`, and add the index with AddIndexConcurrently"
+        yield "it blocks writes; leave out `db_index` and `unique`, and add the index with `concurrently`"
     if _has_check(after) and not (before and _has_check(before)):
-        yield "its check blocks the table while all rows are read; add it as migration `jobs.0027` does"
+        yield "its check blocks the table while all rows are read; add it as NOT VALID, and validate it afterwards"
 
 
 def _has_index(field: Any) -> bool:

@@ -231,7 +231,7 @@ def refusal_of(error: ApiError) -> RefusedSubmission:
 
 
 def submitted(accepted: Accepted, links: LinkBuilder) -> Submitted:
-    """Return the body of an accepted submission (docs/reference/contract.md#submission-response)."""
+    """Return the body of an accepted submission (docs/reference/api.md#submit-a-job)."""
     job = accepted.job
     body: Submitted = {
         "success": True,

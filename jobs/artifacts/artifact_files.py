@@ -205,7 +205,7 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
 
 
 def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
-    """Return an artifact's name for callers: `docs/reference/contract.md#artifacts`.
+    """Return an artifact's name for callers: `docs/reference/api.md#artifacts`.
 
     `stage` is None for the CSV table, and if the job has no stages.
     """
@@ -311,7 +311,7 @@ def open_compressed(artifact: Artifact) -> OpenArtifact:
 def open_part(artifact: Artifact, *, start: int, stop: int) -> OpenArtifact:
     """Open an artifact's content from byte `start` up to `stop`. Raises like `open_compressed`.
 
-    Decompresses at most one segment before the part, or everything before it in files of earlier versions.
+    Decompresses at most one segment before the part.
     """
     storage, header = _storage(), b""
     if start >= seekable_gzip.SEGMENT_BYTES:

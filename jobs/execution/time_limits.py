@@ -1,6 +1,6 @@
 """How long simulators may run: the budget of a job, and the allowance of a shard.
 
-A stage never uses more time than its job has reserved credits for (`docs/reference/contract.md#reservations`).
+A stage never uses more time than its job has reserved credits for (`docs/reference/limits.md#reservations`).
 """
 
 import logging
@@ -117,7 +117,7 @@ class Budget:
         return extended
 
     def charge(self, wall_ms: int, *, is_capped: bool = False) -> int:
-        """Return the credits for simulator time, at most the hold (`docs/reference/contract.md#billing`).
+        """Return the credits for simulator time, at most the hold (`docs/reference/limits.md#billing`).
 
         A run that was stopped at the cap is billed the cap, even if that is not a whole number of seconds.
         """

@@ -110,5 +110,5 @@ def recover_jobs_of(worker: str) -> int:
     shard_moves.lose_shards_of(worker)
     held = Job.objects.filter(status__in=CLAIMED, worker__startswith=f"{worker}:").order_by("id")
     return sum(
-        bool(sweep.recover(job, reason=f"{job.worker} {sweep.KILLED}", guard=Q(worker=job.worker))) for job in held
+        bool(sweep.recover(job, reason=f"{job.worker} was killed", guard=Q(worker=job.worker))) for job in held
     )

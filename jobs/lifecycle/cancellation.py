@@ -1,4 +1,4 @@
-"""Cancellation of jobs: `docs/reference/contract.md#cancel-a-job`.
+"""Cancellation of jobs: `docs/reference/api.md#cancel-a-job`.
 
 A waiting job ends at once. For a claimed job, the request is stored in the database, where the worker reads it when
 it renews its lease. A hint in Redis lets the worker notice within about two seconds.

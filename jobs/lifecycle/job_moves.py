@@ -166,7 +166,7 @@ def claim_job(
     """Assign the best waiting job in `lanes` to `worker`, with a new attempt and a new lease.
 
     The best job has the highest priority and, among equals, the earliest submission
-    (`docs/reference/contract.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
+    (`docs/reference/api.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
     on `skipped_branches`. Return None if no other job waits, or if a shard of a stage that is not in
     `skipped_stages` comes first. One statement.
     """

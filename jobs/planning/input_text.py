@@ -13,7 +13,6 @@ from jobs.enums import ErrorCode, Status
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job
 from simc.characters import visible
-from simc.profiles import bundle
 from simc.profiles.analysis import Analysis, analyse, analyse_submitted, corrected
 from simc.profiles.bundle import Bundle
 from simc.profiles.includes import BadInclude, FlatProfile, MissingFile, SourceLine, flatten, has_includes
@@ -69,7 +68,7 @@ def read(job: Job, text: str, build: Build) -> InputText:
         analysis = analyse(text, rules=rules, bounds=bounds())
         return InputText(text=corrected(text, analysis), uncorrected=text, analysis=analysis)
     try:
-        flat = flatten(text, bundle=_bundle_of(build))
+        flat = flatten(text, bundle=Bundle(Path(build.profiles_path), build.includable))
     except MissingFile as error:
         reason = f"A file of the build {build} is missing or has changed. {error}"
         raise CannotRun(ErrorCode.BUILD_UNAVAILABLE, reason) from error
@@ -84,14 +83,6 @@ def read(job: Job, text: str, build: Build) -> InputText:
 def bounds() -> Bounds:
     """Return the platform's limits on the numbers in a profile."""
     return Bounds(iterations=settings.MAX_ITERATIONS, target_error=settings.MIN_TARGET_ERROR)
-
-
-def _bundle_of(build: Build) -> Bundle:
-    """Return a build's bundled files; all files in the folder if an earlier version registered the build."""
-    folder = Path(build.profiles_path)
-    if not build.profiles_path:
-        return Bundle(folder, [])
-    return Bundle(folder, build.includable or bundle.scan(folder)[0])
 
 
 def _require_allowed(flat: FlatProfile, analysis: Analysis) -> None:

@@ -121,7 +121,7 @@ class Stage:
 
     @property
     def label(self) -> StageLabel:
-        """Return the stage's label (docs/reference/contract.md#stages)."""
+        """Return the stage's label (docs/reference/api.md#stages)."""
         if self.number == 1:
             return StageLabel.INITIAL
         return StageLabel.FINAL if self.is_last else StageLabel.INTERMEDIATE
@@ -129,7 +129,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The stages of a job, and the reason for them (`docs/reference/contract.md#stages`)."""
+    """The stages of a job, and the reason for them (`docs/reference/api.md#stages`)."""
 
     reason: MultistageReason
     stages: tuple[Stage, ...] = (Stage(number=1, count=1),)

@@ -18,7 +18,7 @@ def claim_work(worker: str, *, lanes: Sequence[Priority] = tuple(Priority)) -> J
     """Claim and return the best waiting job or shard in `lanes`, or None.
 
     A shard comes after all waiting jobs of its job's priority or a better one, and before those of a worse one
-    (`docs/reference/contract.md#parallel-slots`). Branches without a build on this machine, and stages that it
+    (`docs/reference/api.md#parallel-slots`). Branches without a build on this machine, and stages that it
     cannot help with, are left to others.
     """
     for adjacent in _ranges(lanes):

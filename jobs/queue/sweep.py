@@ -21,7 +21,7 @@ from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCa
 from jobs.lifecycle import job_moves, shard_moves, transitions
 from jobs.lifecycle.job_moves import Outcome
 from jobs.live.progress import last_percent
-from jobs.models import LOSS_REASONS, Build, Job, JobEvent, Run
+from jobs.models import Build, Job, JobEvent, Run
 from jobs.queue import announcements, forecast
 from simservice.clocks import database_time
 from simservice.ids import first_id_of
@@ -31,7 +31,6 @@ from simservice.telemetry.logs import log_ids
 logger = logging.getLogger(__name__)
 
 SUBMITTED_WITHIN = timedelta(minutes=1)
-STOPPED, KILLED = LOSS_REASONS
 
 SQL = load(__file__, transitions.GROUPS)
 
@@ -95,12 +94,12 @@ def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:
 
 
 def recover(job: Job, *, reason: str = "", guard: Q = job_moves.LEASE_EXPIRED) -> MoveResult:
-    """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`.
+    """Retry a lost job, or end it if no attempts are left: `docs/reference/api.md#automatic-retries`.
 
     `guard` is the condition under which the job is lost. The default reason is an expired lease.
     """
     if job.cancel_requested_at or lost_attempts(job) < settings.MAX_ATTEMPTS:
-        reason = reason or f"{job.worker} {STOPPED}"
+        reason = reason or f"{job.worker} stopped renewing its lease"
         return job_moves.requeue(job, reason=reason, cause=ReturnCause.LOST, guard=guard)
     # Read Redis before the transaction, so that a slow Redis does not prolong it.
     outcome = replace(interrupted(job), percent=last_percent(job))
@@ -118,8 +117,7 @@ def lost_attempts(job: Job) -> int:
     """
     if job.attempt < settings.MAX_ATTEMPTS:
         return job.attempt
-    events = JobEvent.objects.filter(job=job, from_status__in=CLAIMED, to_status=Status.QUEUED)
-    return job.attempt - sum(not event.is_loss for event in events)
+    return job.attempt - JobEvent.objects.filter(job=job, cause=ReturnCause.RETURNED).count()
 
 
 def interrupted(job: Job) -> Outcome:

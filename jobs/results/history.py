@@ -20,8 +20,6 @@ from jobs.results.queries import TITLED
 MAX_CHARACTERS = 200
 # The latest character is searched for among this many of the account's newest completed jobs.
 LATEST_JOBS = 50
-# No simulation has larger or smaller results. Within these limits, sums, differences and quotients are finite.
-LARGEST, SMALLEST = 1e100, 1e-30
 # The distinct names, each found by one step in the index `job_by_character`
 NAMES = """
     WITH RECURSIVE names AS (
@@ -118,11 +116,4 @@ def _with_figures(ids: QuerySet[Job, Any]) -> QuerySet[Job]:
 def _point(job: Job) -> Point | None:
     """Return the point of a job, None if its result has no damage per second of the character."""
     metric, mean, error = vars(job)["figures"] or (None, None, None)
-    if metric != "dps" or mean is None or abs(mean) + abs(error or 0.0) > LARGEST:
-        return None
-    return Point(job=job, mean=_usable(mean), error=max(_usable(error or 0.0), 0.0))
-
-
-def _usable(number: float) -> float:
-    """Return a number, or 0 if it is too small. Summaries of earlier versions can contain any number."""
-    return number if abs(number) >= SMALLEST else 0.0
+    return None if metric != "dps" or mean is None else Point(job=job, mean=mean, error=error or 0.0)

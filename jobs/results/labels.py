@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, StageLabel, Status
+from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, ReturnCause, StageLabel, Status
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.results import blame
 from jobs.results.blame import Cause
@@ -27,7 +27,7 @@ RAISE_THE_LIMIT = (
     "Raise the limit if your plan allows it, or shorten the job with a larger target error, fewer iterations or "
     "fewer variants."
 )
-# What to do next when a job did not complete (docs/reference/contract.md#job-error-codes).
+# What to do next when a job did not complete (docs/reference/errors.md#job-error-codes).
 ADVICE: dict[str, str] = {
     ErrorCode.QUEUE_TIMEOUT: "Run the job again with a longer queue limit or when fewer jobs are waiting.",
     ErrorCode.USER_CANCELLED: "Run the job again to get results.",
@@ -76,7 +76,7 @@ EVENTS = {
     Status.STARTING: "Claimed by a worker",
     Status.RUNNING: "Simulation started",
 }
-# Why a job ran in a single pass although stages were requested (docs/reference/contract.md#stages).
+# Why a job ran in a single pass although stages were requested (docs/reference/api.md#stages).
 SINGLE_PASS: dict[str, str] = {
     MultistageReason.NO_VARIANTS: "the profile has no variants",
     MultistageReason.NO_CANDIDATES: "no variant makes a change that stages can compare",
@@ -108,8 +108,6 @@ SANDBOX_LAYERS: dict[str, str] = {
     Layer.RLIMITS: "resource limits",
     Layer.SECCOMP: "system call filter (seccomp)",
     Layer.GAME_API_EXIT: "network access to the game API only",
-    # Recorded by runs of earlier versions.
-    "network_open": "network access for the game API",
 }
 ARTIFACTS = {
     Artifact.Kind.JSON_REPORT: "JSON report",
@@ -207,7 +205,7 @@ def event(job_event: JobEvent) -> str:
     """Return the label of an event in a job's history."""
     to = Status(job_event.to_status)
     if job_event.is_return:
-        end = "was lost" if job_event.is_loss else "was stopped"
+        end = "was lost" if job_event.cause == ReturnCause.LOST else "was stopped"
         return f"Attempt {job_event.attempt} {end}; the job returned to its position in the queue"
     if to == Status.STARTING and job_event.attempt > 1:
         return f"Claimed by a worker (attempt {job_event.attempt})"

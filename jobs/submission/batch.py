@@ -1,4 +1,4 @@
-"""Several submissions in one request: `docs/reference/contract.md#batches`."""
+"""Several submissions in one request: `docs/reference/api.md#batches`."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping

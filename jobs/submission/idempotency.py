@@ -1,4 +1,4 @@
-"""Idempotency keys of submissions: `docs/reference/contract.md#idempotency-keys`."""
+"""Idempotency keys of submissions: `docs/reference/api.md#idempotency-keys`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,7 @@
 """The phases of migrations: `expand` runs before the new version starts, `contract` after the old one has stopped.
 
-A migration of this project states its phase in the attribute `phase` of its class. Migrations of other packages,
-and those up to `BASELINE`, which are older than this rule, belong to `expand`.
+A migration of this project states its phase in the attribute `phase` of its class. Initial migrations, which create
+the tables of an app, and migrations of other packages belong to `expand`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,6 @@ from django.conf import settings
 from django.db.migrations import Migration
 
 EXPAND, CONTRACT = "expand", "contract"
-BASELINE = {
-    "billing": "0008_parallel_slots",
-    "clients": "0007_renamed_jobs",
-    "jobs": "0024_earlier_metadata_entries",
-    "simservice": "0001_ids",
-    "webhooks": "0003_autovacuum",
-}
 
 
 class OutOfOrder(Exception):
@@ -28,7 +21,7 @@ class OutOfOrder(Exception):
 def is_marked(migration: Migration) -> bool:
     """Return whether the rules of phases apply to a migration."""
     is_ours = Path(apps.get_app_config(migration.app_label).path).parent == settings.BASE_DIR
-    return is_ours and migration.name > BASELINE.get(migration.app_label, "")
+    return is_ours and not migration.initial
 
 
 def phase_of(migration: Migration) -> str:

@@ -86,9 +86,10 @@ def header_size(content_bytes: int) -> int:
 def locate(beginning: bytes, *, start: int, stop: int) -> FileRange:
     """Return where the content from byte `start` up to `stop` is, given the file's first `header_size` bytes.
 
-    A file without a list of segments must be read from its start.
+    A part in the first segment needs no header.
     """
-    offsets = _listed_offsets(beginning)
+    # Of the segments after the first, relative to the header's end
+    offsets = [offset for (offset,) in OFFSET.iter_unpack(beginning[HEADER.size :])]
     segment, last = min(start // SEGMENT_BYTES, len(offsets)), (stop - 1) // SEGMENT_BYTES
     if segment == 0:
         return FileRange(start=0, stop=None, skipped=start, window_bits=WITH_HEADER)
@@ -98,14 +99,6 @@ def locate(beginning: bytes, *, start: int, stop: int) -> FileRange:
         skipped=start - segment * SEGMENT_BYTES,
         window_bits=RAW,
     )
-
-
-def _listed_offsets(beginning: bytes) -> list[int]:
-    """Return the offsets of the segments after the first, relative to the header's end; none for other files."""
-    size = len(beginning) - HEADER.size
-    if size < 0 or HEADER.unpack_from(beginning) != (MAGIC, size + 4, SUBFIELD, size):
-        return []
-    return [offset for (offset,) in OFFSET.iter_unpack(beginning[HEADER.size :])]
 
 
 def unpack(packed: IO[bytes], *, file_range: FileRange, size: int) -> Iterator[bytes]:

@@ -1,12 +1,10 @@
 """Titles of jobs: the metadata's title, the characters, or the time of submission."""
 
-import importlib
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client as HttpClient
 
 from clients.accounts import default_client
@@ -97,18 +95,6 @@ def test_the_first_actor_of_several_names_a_job(fields: dict[str, Any], name: st
 @pytest.mark.django_db
 def test_a_failed_job_without_a_report_keeps_its_name() -> None:
     assert make_failed_job(character="Given").title == "Given"
-
-
-@pytest.mark.django_db
-def test_the_migration_names_jobs_by_their_results() -> None:
-    actors = {"count": 3, "results": []}
-    several, without_result = make_completed_job(summary() | {"actors": actors}), make_job()
-    Job.objects.update(character="")
-    with connection.cursor() as cursor:
-        cursor.execute(importlib.import_module("jobs.migrations.0010_name_earlier_jobs").NAME_JOBS)
-    several.refresh_from_db()
-    without_result.refresh_from_db()
-    assert (several.title, without_result.character) == ("Frosty and 2 more", "")
 
 
 @pytest.mark.django_db

@@ -1,12 +1,8 @@
 """Welcome credits of a user's first account."""
 
-from typing import Any
-
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.test import Client as HttpClient
 from django.test import override_settings
 from pytest_django import Settings
@@ -14,7 +10,7 @@ from pytest_django import Settings
 from billing import ledger
 from billing.models import Account, GrantReason
 from clients import accounts
-from clients.models import FirstAccount, Membership, UsedMailbox
+from clients.models import Membership, UsedMailbox
 from tests.concurrency import at_once
 from tests.dashboard.browsing import browser_of, text_of
 from tests.dashboard.signing_in import sign_up
@@ -128,17 +124,3 @@ def test_two_requests_at_once_grant_once() -> None:
     user = User.objects.create_user("jane", email="jane@example.org")
     at_once(3, lambda: accounts.open_own_account(user))
     assert [ledger.available(account) for account in Account.objects.all()] == [115_200]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_upgrade_records_the_accounts_that_users_own() -> None:
-    owner, viewer = make_member(), make_member(role="viewer")
-    migrate([("clients", "0005_login_indexes")])
-    migrate(MigrationExecutor(connection).loader.graph.leaf_nodes())
-    assert list(FirstAccount.objects.values_list("user", "account")) == [(owner.user_id, owner.account_id)]
-    assert not hasattr(viewer.user, "first_account")
-    assert ledger.available(opened_by("alias", owner.user.email.replace("@", "+2@"))) == 0
-
-
-def migrate(targets: Any) -> None:
-    MigrationExecutor(connection).migrate(targets)

@@ -1,5 +1,6 @@
 """A rolling upgrade: `python -m tests.end_to_end.rolling_upgrade COMMIT`.
 
+COMMIT must have the initial migrations of this checkout, like every release and the last commit that changed them.
 Starts the code of COMMIT on an empty database, migrates the database to this checkout while jobs run, and runs the
 processes of both versions side by side. Submits jobs to both web servers, and kills a helping and a conducting
 worker of the new version and a worker of the old one. Then stops the old processes. Prints how many attempts each
@@ -28,7 +29,7 @@ import psycopg
 import requests
 from honcho.environ import parse_procfile
 
-from bench.soak_checks import LOST_RUNS, VIOLATIONS
+from bench.soak import LOST_RUNS, VIOLATIONS
 from localstack.postgres import start_postgres
 from localstack.redis_server import free_port, start_redis
 from localstack.supervisor import Program, Supervisor, shell
@@ -69,7 +70,7 @@ SUBMIT_SECONDS = 1.0
 # While at least this many jobs are unfinished, `kill` submits no more.
 BUSY = 3
 PATIENCE_SECONDS = 120.0
-# Programs, and the names of their processes in the Procfile. A version may lack a process.
+# Programs, and the names of their processes in the Procfile
 PROGRAMS = {"web": "web", "sim-1": "sim", "sim-2": "sim", "control": "control", "beat": "beat"}
 
 UNFINISHED = "SELECT count(*) FROM jobs_job WHERE completed_at IS NULL"
@@ -136,7 +137,7 @@ class Version:
     def start(self) -> None:
         """Start its processes, and wait until the web server responds."""
         lines = parse_procfile((self.folder / "Procfile").read_text()).processes
-        for name, kind in ((name, kind) for name, kind in PROGRAMS.items() if kind in lines):
+        for name, kind in PROGRAMS.items():
             self.supervisor.start(
                 Program(
                     name=f"{self.name} {name}",

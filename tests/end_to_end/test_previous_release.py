@@ -18,7 +18,9 @@ from tests.stack import ROOT, ApiClient
 pytestmark = pytest.mark.timeout(240)
 # This commit can be a release itself.
 BEFORE = "HEAD^"
-RELEASED = re.compile(r"^## (?!Unreleased).+$", re.MULTILINE)
+RELEASED = re.compile(r"^## \d.+$", re.MULTILINE)
+# Edited only until the first release
+INITIAL_MIGRATIONS = [":(glob)*/migrations/000[12]_*.py"]
 
 
 def git(*arguments: str) -> str:
@@ -30,11 +32,16 @@ def git(*arguments: str) -> str:
 
 
 def previous_release() -> str:
-    """Return the last release before this commit: its tag, or the commit that added its heading."""
+    """Return the last release before this commit: its tag, or the commit that added its heading.
+
+    Before the first release, return the last commit that changed an initial migration.
+    """
     if tag := git("describe", "--tags", "--abbrev=0", BEFORE):
         return tag
     version = RELEASED.search(git("show", f"{BEFORE}:CHANGELOG.md"))
-    if not version or git("rev-parse", "--is-shallow-repository") != "false":
+    if not version:
+        return git("log", "-1", "--format=%H", "--", *INITIAL_MIGRATIONS)
+    if git("rev-parse", "--is-shallow-repository") != "false":
         return ""
     commits = git("log", "--format=%H", "--reverse", f"-S{version[0]}", BEFORE, "--", "CHANGELOG.md").split()
     return commits[0] if commits else ""
@@ -70,9 +77,7 @@ def release(tmp_path: Path) -> Iterator[Release]:
             folder.chmod(0o755)
         extract(commit, tmp_path / "old")
         settings = ending.enter_context(servers(tmp_path))
-        # The first version's web server does not set it.
-        before = settings | {"DJANGO_SETTINGS_MODULE": "simservice.settings"}
-        old = Version("old", tmp_path / "old", tmp_path / "old" / ".venv" / "bin", before, tmp_path)
+        old = Version("old", tmp_path / "old", tmp_path / "old" / ".venv" / "bin", settings, tmp_path)
         new = Version("new", ROOT, Path(sys.executable).parent, settings, tmp_path)
         yield Release(old, new)
 
@@ -88,19 +93,38 @@ def test_both_versions_work_around_the_migrations(release: Release) -> None:
     release.smoke(new)
 
 
-@pytest.mark.parametrize("is_tagged", [True, False], ids=["tagged", "untagged"])
-def test_a_release_is_compared_with_the_one_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_tagged: bool
-) -> None:
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty repository in place of this one."""
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "Jane")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "jane@example.org")
     git("init", "--quiet")
-    for version in ("1.0.0", "1.1.0"):
-        (tmp_path / "CHANGELOG.md").write_text(f"## Unreleased\n\n## {version}\n")
-        git("add", ".")
-        git("commit", "--quiet", "--message", version)
-        if is_tagged:
-            git("tag", version)
-    assert previous_release() == ("1.0.0" if is_tagged else git("rev-parse", "HEAD^"))
+    return tmp_path
+
+
+def commit(repository: Path, changelog: str) -> str:
+    """Commit all files with a new changelog, and return the commit."""
+    (repository / "CHANGELOG.md").write_text(changelog)
+    git("add", ".")
+    git("commit", "--quiet", "--message", "Change")
+    return git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("is_tagged", [True, False], ids=["tagged", "untagged"])
+def test_a_release_is_compared_with_the_one_before(repository: Path, *, is_tagged: bool) -> None:
+    first = commit(repository, "## Unreleased\n\n## 1.0.0\n")
+    if is_tagged:
+        git("tag", "1.0.0")
+    commit(repository, "## Unreleased\n\n## 1.1.0\n\n## 1.0.0\n")
+    assert previous_release() == ("1.0.0" if is_tagged else first)
+
+
+def test_before_a_release_the_initial_migrations_count(repository: Path) -> None:
+    migrations = repository / "app" / "migrations"
+    migrations.mkdir(parents=True)
+    (migrations / "0001_initial.py").touch()
+    first = commit(repository, "## Unreleased\n")
+    commit(repository, "## Unreleased\n\n- A change.\n")
+    assert previous_release() == first

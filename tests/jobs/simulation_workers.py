@@ -30,7 +30,7 @@ import sys, time
 import django
 django.setup()
 from simservice.celery import app
-from jobs import simulation_worker
+from jobs.execution import simulation_worker
 {{change}}
 sys.argv = {WORKER}
 from celery.__main__ import main

@@ -1,6 +1,6 @@
 """`manage.py migrate`: phases, time limits, and retries while a lock is not free."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,20 @@ from psycopg import Connection
 from pytest_django import Settings
 
 from simservice.management.commands import migrate
-from simservice.postgresql import migration_phases
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("`migrate` refuses poolers")]
 SOURCE = """
-from django.db import migrations
+from django.db import migrations, models
+from simservice.postgresql.migration_limits import concurrently, without_limits
 
 class Migration(migrations.Migration):
     dependencies = [("webhooks", {after!r})]
     phase = {phase!r}
     atomic = {atomic!r}
-    operations = [migrations.RunSQL({sql!r}, migrations.RunSQL.noop)]
+    operations = {operations}
 """
 ADD = "ALTER TABLE webhooks_delivery ADD COLUMN drill integer"
+INDEX = "concurrently('delivery', models.Index(fields=['outcome'], name='drill'))"
 LIMITS = "SELECT current_setting('lock_timeout') AS locks, current_setting('statement_timeout') AS statements"
 KEEP_LIMITS = "CREATE TABLE kept AS " + LIMITS
 
@@ -48,9 +49,11 @@ class Later:
         self.folder = folder
         self.last = max(path.stem for path in folder.glob("0*.py"))
 
-    def add(self, phase: str, sql: str = "SELECT 1", *, atomic: bool = True) -> None:
+    def add(self, phase: str, sql: str = "SELECT 1", *, operations: str = "", atomic: bool = True) -> None:
+        """Add a migration with some SQL, or with operations in Python."""
         name = f"{9000 + len(list(self.folder.glob('9*.py')))}_{phase}"
-        source = SOURCE.format(after=self.last, phase=phase, sql=sql, atomic=atomic)
+        operations = operations or f"[migrations.RunSQL({sql!r}, migrations.RunSQL.noop)]"
+        source = SOURCE.format(after=self.last, phase=phase, operations=operations, atomic=atomic)
         (self.folder / f"{name}.py").write_text(source)
         self.last = name
 
@@ -59,13 +62,14 @@ class Later:
 def later(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Later]:
     package = tmp_path / f"later_{tmp_path.name}"
     package.mkdir()
-    existing = Path(migration_phases.__file__).parents[2] / "webhooks" / "migrations"
+    existing = settings.BASE_DIR / "webhooks" / "migrations"
     for path in existing.glob("*.py"):
         (package / path.name).write_bytes(path.read_bytes())
     monkeypatch.syspath_prepend(tmp_path)
     settings.MIGRATION_MODULES = {"webhooks": package.name}
     yield Later(package)
-    query("DROP TABLE IF EXISTS kept; ALTER TABLE webhooks_delivery DROP COLUMN IF EXISTS drill")
+    query("DROP TABLE IF EXISTS kept; DROP INDEX IF EXISTS drill")
+    query("ALTER TABLE webhooks_delivery DROP COLUMN IF EXISTS drill")
     query("DELETE FROM django_migrations WHERE app = 'webhooks' AND name LIKE '9%'")
 
 
@@ -111,6 +115,28 @@ def test_a_migration_has_limits_for_locks_and_statements(later: Later, *, atomic
     call_command("migrate", verbosity=0)
     assert query("SELECT * FROM kept") == [("2s", "15s")]
     assert query(LIMITS) == before
+
+
+def test_a_migration_can_lift_the_limits(later: Later) -> None:
+    later.add("expand", operations=f"without_limits(migrations.RunSQL({KEEP_LIMITS!r}))", atomic=False)
+    call_command("migrate", verbosity=0)
+    assert query("SELECT * FROM kept") == [("0", "0")]
+
+
+@pytest.mark.parametrize("statement", ["DROP INDEX", "CREATE INDEX"])
+def test_an_interrupted_index_is_created_again(later: Later, statement: str) -> None:
+    def interrupt(execute: Callable[..., Any], sql: str, *args: Any) -> Any:
+        execute(sql, *args)
+        if statement in str(sql):
+            raise InterruptedError
+
+    later.add("expand", operations=INDEX, atomic=False)
+    with pytest.raises(InterruptedError), connection.execute_wrapper(interrupt):
+        call_command("migrate", verbosity=0)
+    query("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('drill')")
+    call_command("migrate", verbosity=0)
+    assert query("SELECT indisvalid FROM pg_index WHERE indexrelid = 'drill'::regclass") == [(True,)]
+    assert applied() == ["9000_expand"]
 
 
 def test_a_migration_waits_for_a_lock_in_short_tries(later: Later, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,11 +59,6 @@ def test_any_range_matches_the_content(size: int) -> None:
             assert part(file, size, start, stop) == content[start:stop]
 
 
-def test_files_of_earlier_versions_are_read_from_the_start() -> None:
-    content = random_text(2 * SEGMENT_BYTES)
-    assert part(gzip.compress(content, mtime=0), len(content), len(content) - 9, len(content)) == content[-9:]
-
-
 def test_a_position_beyond_the_index_is_read_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seekable_gzip, "MAX_LISTED", 1)
     content = random_text(4 * SEGMENT_BYTES)

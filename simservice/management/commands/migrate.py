@@ -83,7 +83,7 @@ class Command(migrate.Command):
     ) -> None:
         super().migration_progress_callback(action, migration, fake)
         if migration and action in ("apply_start", "unapply_start"):
-            # Older migrations, and those of other packages, do not lift the limit where they need to.
+            # Migrations of other packages do not lift the limit where they need to.
             limit = STATEMENT_SECONDS if is_marked(migration) else 0
             with connections["default"].cursor() as cursor:
                 cursor.execute(limits(LOCK_SECONDS, limit))

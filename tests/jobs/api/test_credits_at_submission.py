@@ -1,4 +1,4 @@
-"""Reservation of credits at submission (docs/reference/contract.md#reservations)."""
+"""Reservation of credits at submission (docs/reference/limits.md#reservations)."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_missing_credits_report_the_affordable_limit(api: Api, account: Account)
     response = submit(api, maxRuntimeSeconds=60)
     assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits_liability")
     meta = response.json()["meta"]
-    assert meta.pop("docsUrl").endswith("/docs#insufficient_credits_liability")
+    assert meta.pop("docsUrl").endswith("/docs/errors#insufficient_credits_liability")
     assert meta == {
         "reason": "insufficient_credits",
         "ceilingMaxCredits": 1920,

@@ -1,4 +1,4 @@
-"""`POST jobs` with a JSON body (docs/reference/contract.md#submit-a-job)."""
+"""`POST jobs` with a JSON body (docs/reference/api.md#submit-a-job)."""
 
 import codecs
 import gzip

@@ -128,7 +128,7 @@ def test_a_process_does_not_remove_its_own_live_run() -> None:
 
 
 def test_a_folder_whose_lock_is_gone_is_removed() -> None:
-    (runs() / f"{OWN_HOST}.{os.getpid()}" / "run-x").mkdir(parents=True)  # as earlier versions named it
+    (runs() / f"{OWN_HOST}.{os.getpid()}" / "run-x").mkdir(parents=True)
     remove_leftovers()
     assert list(runs().iterdir()) == []
 

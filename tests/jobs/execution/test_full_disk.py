@@ -12,7 +12,7 @@ import pytest
 from django.db import DatabaseError
 
 from jobs.artifacts.artifact_files import NotStored
-from jobs.enums import Priority, Status
+from jobs.enums import Priority, ReturnCause, Status
 from jobs.execution import runner
 from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import DISK_FULL, Machine, MachineFault, RunLost
@@ -54,7 +54,7 @@ def test_a_job_that_met_a_full_disk_is_returned_and_not_lost(minisim: Build, tmp
     assert len([line for line in lines if line.endswith(NAMED)]) == 1
     job = Job.objects.get()
     assert job.attempt >= 2
-    assert not any(event.is_loss for event in JobEvent.objects.filter(job=job))
+    assert not JobEvent.objects.filter(job=job, cause=ReturnCause.LOST).exists()
 
 
 def test_a_worker_with_a_full_disk_claims_nothing_until_it_has_space(minisim: Build, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_worker_on_a_broken_machine_ends_no_job(minisim: Build, tmp_path: Path
         wait_until(lambda: problems() == {}, seconds=100)
         announcements.wake(Priority.STANDARD, slots=4)
         wait_until(lambda: Job.objects.filter(status=Status.COMPLETED).count() == len(jobs), seconds=60)
-    assert not any(event.is_loss for event in JobEvent.objects.all())
+    assert not JobEvent.objects.filter(cause=ReturnCause.LOST).exists()
 
 
 @contextmanager

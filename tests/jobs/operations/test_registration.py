@@ -1,16 +1,14 @@
 """Registration of builds with `manage.py registerbuild`."""
 
-import importlib
 import os
 import shutil
 import time
-from datetime import UTC, datetime
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
@@ -22,7 +20,7 @@ from jobs.models import Build, Job
 from jobs.operations import build_registration
 from sandbox.process import LauncherLost, SimulatorProcess
 from simc.profiles import bundle
-from tests.factories import BuildFactory, make_job
+from tests.factories import make_job
 from tests.jobs.bundles import FILES, write
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
 
@@ -291,29 +289,6 @@ def test_the_command_explains_how_to_reach_a_local_stack(registered: tuple[str, 
     assert "set -a; . DIR/stack.env; set +a" in registered[1]
 
 
-@pytest.fixture(scope="module")
-def old_checks() -> Any:
-    """The migration that rewrites checks."""
-    return importlib.import_module("jobs.migrations.0014_includable_files")
-
-
-def test_the_migration_rewrites_old_checks_both_ways(old_checks: Any) -> None:
-    old = {"status": "failed", "failed": ["x.simc"]}
-    build = BuildFactory.create(ci=old, profiles=["a.simc"], created_at=datetime(2026, 11, 1, tzinfo=UTC))
-    unchecked = BuildFactory.create()
-    old_checks.count_checks(apps, None)
-    build.refresh_from_db()
-    assert build.ci == {
-        "total": 2,
-        "failures": [{"name": "x.simc", "reason": old_checks.REASON}],
-        "checked_at": "2026-11-01T00:00:00Z",
-    }
-    old_checks.name_failures(apps, None)
-    build.refresh_from_db()
-    unchecked.refresh_from_db()
-    assert (build.ci, unchecked.ci) == (old, None)
-
-
 @pytest.mark.parametrize(
     "text", ["fury_warrior.simc\niterations=20\n", '"input=deep/nested.simc"\niterations=20\n']
 )
@@ -369,7 +344,7 @@ def test_a_build_can_read_what_was_named_on_purpose(tmp_path: Path) -> None:
 
 def test_no_build_can_read_the_files_of_jobs(tmp_path: Path, settings: Settings) -> None:
     simc = script(tmp_path / "simc", f"echo '{VERSION}'")
-    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    (settings.DATA_DIR / "artifacts").mkdir(parents=True, exist_ok=True)
     for folder in (settings.DATA_DIR, settings.DATA_DIR / "artifacts", settings.DATA_DIR.parent, Path("/")):
         with pytest.raises(CommandError, match="contains files of jobs"):
             registerbuild(simc, "--readable", str(folder))

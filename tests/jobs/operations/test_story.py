@@ -20,7 +20,6 @@ from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.operations import operator_actions, story
 from jobs.queue import sweep
-from jobs.results import labels
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import forget_statistics, plan_of
 from tests.webhooks.helpers import end_job, make_client_with_events
@@ -153,16 +152,6 @@ def test_lost_and_returned_attempts_are_told_apart() -> None:
     end = "the job returned to its position in the queue"
     assert f"Attempt 1 was lost; {end} (worker-1 stopped renewing its lease)" in texts_of(lost, JobEvent)
     assert f"Attempt 1 was stopped; {end} (requeued by an operator)" in texts_of(returned, JobEvent)
-
-
-@pytest.mark.parametrize(
-    ("reason", "is_loss"),
-    [("w:1 stopped renewing its lease", True), ("w:1 was killed", True), ("the worker was shut down", False)],
-)
-def test_events_of_earlier_versions_tell_losses_by_reason(reason: str, is_loss: bool) -> None:  # noqa: FBT001
-    event = JobEvent(from_status="running", to_status="queued", attempt=1, reason=reason)
-    assert event.is_loss is is_loss
-    assert ("was lost" in labels.event(event)) is is_loss
 
 
 def test_a_reader_sees_only_permitted_records() -> None:

@@ -3,13 +3,10 @@
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 from django.test import Client as HttpClient
 
 from clients.accounts import default_client
 from clients.models import ApiKey
-from jobs.models import Job
 from tests.conftest import Api
 from tests.factories import make_job, make_member
 from tests.jobs.api.bodies import BODY
@@ -52,25 +49,3 @@ def test_the_admin_keeps_the_order_of_the_request(admin_client: HttpClient) -> N
     job = make_job(metadata={"zeta": "é", "beta": "2"})
     page = admin_client.get(f"/admin/jobs/job/{job.pk}/change/").content.decode()
     assert "{&quot;zeta&quot;: &quot;é&quot;, &quot;beta&quot;: &quot;2&quot;}" in page
-
-
-def column_type() -> str:
-    """Return the type of the column; the table must have a row."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_typeof(metadata)::text FROM jobs_job")
-        return str(cursor.fetchone()[0])
-
-
-@pytest.mark.django_db
-def test_the_migration_keeps_the_metadata_of_earlier_jobs() -> None:
-    job = make_job(metadata=METADATA)
-    with connection.cursor() as cursor:
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    loader = MigrationLoader(connection)
-    migration = loader.get_migration("jobs", "0015_ordered_metadata")
-    before = loader.project_state(migration.dependencies)
-    with connection.schema_editor() as editor:
-        migration.unapply(before, editor)
-        assert (column_type(), Job.objects.get(pk=job.pk).metadata) == ("jsonb", METADATA)
-        migration.apply(before, editor)
-    assert (column_type(), Job.objects.get(pk=job.pk).metadata) == ("text", METADATA)

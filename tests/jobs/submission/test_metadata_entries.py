@@ -1,12 +1,10 @@
-"""Metadata entries are stored with a job, also by the previous version, and removed after its retention."""
+"""Metadata entries are stored with a job, and removed after its retention."""
 
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -16,12 +14,10 @@ from jobs.enums import Status
 from jobs.models import Job, MetadataEntry
 from jobs.results import listing
 from jobs.results.listing import Filters
-from simservice.ids import first_id_of, next_id
 from tests.factories import make_account, make_job
 from tests.jobs.plans import ENDED, copy_job
 
 pytestmark = pytest.mark.django_db
-BACKFILL = import_module("jobs.migrations.0024_earlier_metadata_entries")
 METADATA = {"a": "1", "b": "", "ü \n😀": "'\"\\\u2028"}
 
 
@@ -51,15 +47,6 @@ def test_each_entry_of_a_job_is_stored() -> None:
     assert all(found(job, **{name: value}) for name, value in METADATA.items())
 
 
-def test_jobs_of_the_previous_version_are_found() -> None:
-    job = make_job()
-    before = MigrationLoader(connection).project_state([("jobs", "0022_job_ranking")]).apps
-    old = before.get_model("jobs", "Job").objects.get(pk=job.pk)
-    old.pk, old.share_token, old.metadata = next_id(), "another", METADATA
-    old.save(force_insert=True)
-    assert found(Job.objects.get(pk=old.pk), **METADATA)
-
-
 def test_entries_are_removed_with_the_files_of_their_job() -> None:
     client = default_client(make_account())
     expired, kept = [make_job(client, metadata=METADATA) for _ in range(2)], make_job(client, metadata=METADATA)
@@ -81,49 +68,6 @@ def test_entries_are_removed_without_a_scan() -> None:
     (plan,) = explainer.plans
     assert "Seq Scan" not in plan
     assert MetadataEntry.objects.count() == 1_991
-
-
-def backfill(monkeypatch: pytest.MonkeyPatch, *, batch: int) -> int:
-    """Run the data migration; return the number of its batches."""
-    monkeypatch.setattr(BACKFILL, "BATCH", batch)
-    counter = Counter()
-    with connection.schema_editor() as editor, connection.execute_wrapper(counter):
-        BACKFILL.add_entries(None, editor)
-    return counter.count
-
-
-def test_entries_of_earlier_jobs_are_added_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [make_job(metadata=METADATA | {"n": str(number)}) for number in range(5)]
-    expected = set(MetadataEntry.objects.values_list("pk"))
-    MetadataEntry.objects.exclude(job_id=jobs[3].pk).delete()
-    assert backfill(monkeypatch, batch=2) == 3
-    assert set(MetadataEntry.objects.values_list("pk")) == expected
-    assert backfill(monkeypatch, batch=5) == 2
-    assert set(MetadataEntry.objects.values_list("pk")) == expected
-
-
-def test_expired_jobs_get_no_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_job(id=first_id_of(timezone.now() - timedelta(days=31)), metadata=METADATA)
-    cleared, kept = make_job(metadata=METADATA), make_job(metadata=METADATA)
-    end_and_age(cleared)
-    Job.objects.filter(pk=cleared.pk).update(cleared_at=Now())
-    MetadataEntry.objects.all().delete()
-    backfill(monkeypatch, batch=1)
-    assert entries() == {(kept.account_id, kept.pk)}
-
-
-def test_the_backfill_ends_without_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert backfill(monkeypatch, batch=2) == 1
-
-
-class Counter:
-    """Counts the statements that add entries."""
-
-    count = 0
-
-    def __call__(self, execute: Any, sql: str, *args: Any) -> Any:
-        self.count += "jobs_metadataentry" in sql
-        return execute(sql, *args)
 
 
 class Explainer:
