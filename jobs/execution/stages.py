@@ -18,6 +18,7 @@ from jobs.execution.lease import Lease
 from jobs.execution.outputs import missing, scrubber_of
 from jobs.execution.progress import JobProgress, has_means
 from jobs.execution.results import Results
+from jobs.execution.simulator_run import arguments_of
 from jobs.execution.time_limits import Budget, JobLimit
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.lifecycle.job_moves import Outcome
@@ -195,6 +196,7 @@ class Stages:
             stage=stage,
             number=stage.number if self.plan.enabled else None,
             text=multistage.stage_text(stage, self.input.text, self.analysis, culled=culled, replicates=replicates),
+            arguments=arguments_of(self.job, has_html=has_html),
             replicates=replicates,
             asked=asked,
             has_html=has_html,

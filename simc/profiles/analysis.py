@@ -17,7 +17,7 @@ from simc.profiles.numbers import (
     SHOWN_CHARACTERS,
     Bounds,
     Clamp,
-    Numbers,
+    Precision,
     clamp_of,
     effective,
     read_integer,
@@ -170,7 +170,7 @@ class Analysis:
         option = own.get(profileset) or own.get(None)
         return option.value if option else ""
 
-    def effective_numbers(self, profileset: str | None = None) -> Numbers:
+    def effective_numbers(self, profileset: str | None = None) -> Precision:
         """Return the numbers that apply to a profileset, or to the base, within the limits."""
         return effective(
             iterations=self.written("iterations", profileset),

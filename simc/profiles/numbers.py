@@ -93,7 +93,7 @@ class Clamp:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Numbers:
+class Precision:
     """When a simulation ends: after `iterations`, or at a target error in percent of the mean, if it is not 0.
 
     Both are always written: a number that is missing would be inherited.
@@ -112,7 +112,7 @@ class Numbers:
         return "\n".join(self.options)
 
 
-def effective(*, iterations: str, target_error: str, scale_factors: bool, bounds: Bounds) -> Numbers:
+def effective(*, iterations: str, target_error: str, scale_factors: bool, bounds: Bounds) -> Precision:
     """Return the numbers that apply to written ones, which are empty if there are none, within the limits.
 
     Without iterations, the simulator uses its defaults, to which the limits apply too
@@ -127,7 +127,7 @@ def effective(*, iterations: str, target_error: str, scale_factors: bool, bounds
     # Zero or less disables the target. A value that is not a number (NaN) would never be reached: as the second
     # argument, it loses every comparison.
     within = 0.0 if error <= 0 else max(bounds.target_error, error)
-    return Numbers(iterations=min(count, bounds.iterations), target_error=within)
+    return Precision(iterations=min(count, bounds.iterations), target_error=within)
 
 
 def clamp_of(option: AllowedOption, bounds: Bounds) -> Clamp | None:
