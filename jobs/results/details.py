@@ -15,8 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, ge
 from jobs.artifacts import retention
 from jobs.models import Job, JobDetails
 from simc import report_details
-from simc.report_abilities import MAX_ABILITIES
-from simc.report_details import MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
+from simc.report_details import MAX_ABILITIES, MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
 from simservice.shapes import ALWAYS, Count, Percent, Rule, bare_type, json_fields
 
 # Compressed, and as JSON
