@@ -7,7 +7,7 @@ it.
 
 The chapters, in the order of a job's life:
 - `submission` turns a request into a stored job; `planning` reads the profile and plans its stages.
-- `queue` wakes slots and lets them claim jobs; `execution` runs a claimed job and stores what it leaves behind.
+- `queue` wakes slots and lets them claim jobs; `execution` runs a claimed job and stores its outputs.
 - `live` shows a running job, `results` an ended one; `artifacts` keeps its files until retention removes them.
 - `api` is the HTTP API; `operations` and `admin` are for operators.
 

@@ -1,6 +1,10 @@
 """Storage of artifacts: a folder, or a bucket of an S3-compatible service.
 
-Both storages overwrite existing files, store files completely or not at all, and raise only OSError.
+Callers use Django's `default_storage` with the methods of `ArtifactStorage`, and do not know which of the two it
+is. Both overwrite existing files, store files completely or not at all, and raise only OSError. `jobs.artifacts`
+compresses files with `seekable_gzip`, so that a reader can start in the middle of them.
+
+Start with `ArtifactStorage`, then `local.py` and `s3.py`.
 """
 
 from collections.abc import Mapping, Sequence
