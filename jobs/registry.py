@@ -66,7 +66,7 @@ def _oldest_first(condition: Q) -> Any:
 
 
 def order_parameters(now: datetime) -> dict[str, Any]:
-    """Return the parameters for the same orders in `jobs/execution/preparation.sql` at `now` (UTC)."""
+    """Return the parameters for the same orders in `jobs/execution/attempt.sql` at `now` (UTC)."""
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return {"now": now, "today": today, "monday": today - timedelta(days=today.weekday())}
 

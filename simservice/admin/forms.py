@@ -1,4 +1,4 @@
-"""Forms of the admin that notice changes by others."""
+"""Admin forms with optimistic locking: they fail if somebody else has changed the object."""
 
 from typing import Any, ClassVar
 

@@ -52,7 +52,7 @@ REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server E
 
 
 class KeptBack(Exception):
-    """The answer to a request is dropped, because the request waits for a change."""
+    """Raised to park a request that waits for a change. Its response is discarded."""
 
 
 class Worker(ThreadWorker):

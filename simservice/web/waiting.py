@@ -1,9 +1,9 @@
 """Requests that wait for a change, such as `GET …/status?wait=25`.
 
-A view answers at once and asks the web server to hold that answer back. The server drops the answer without
-counting it, keeps the connection, and handles the request again when the change occurs or the time is up. A
+A view responds at once and asks the web server to hold the response back. The server discards the response without
+counting it, parks the connection, and handles the request again when the change occurs or the time is up. A
 waiting request occupies a socket and a few kilobytes, but no thread and no database connection: one thread checks
-for the changes of all of them. Another web server answers such a request at once.
+for the changes of all of them. Other web servers respond to such a request at once.
 """
 
 import logging
