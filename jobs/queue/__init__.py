@@ -8,5 +8,5 @@ The package promises that a claimed job is the best waiting one for which this m
 job whose worker died, or whose message was lost, continues within a few sweeps. It does not promise when a job
 starts: a forecast is an estimate from a snapshot in Redis, and is None without one.
 
-Start with `claims.claim`, then `sweep.sweep`. `forecast` and `position_samples` only estimate.
+Start with `claims.claim_work`, then `sweep.sweep`. `forecast` and `position_samples` only estimate.
 """

@@ -14,10 +14,10 @@ from django.db import connection
 
 from clients.models import Client
 from jobs.execution import attempt
-from jobs.execution.attempt import prepare
 from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job
+from jobs.registry import prepare
 from tests.factories import BuildFactory, make_job
 
 REPORT = {
