@@ -19,8 +19,7 @@ from clients import audit
 from clients.audit import Action, Actor
 from clients.errors import NotAMember, TooManyKeys
 from clients.models import ApiKey, Client, Membership
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, read_first
+from simservice.postgresql.statements import RowReader, load, read_first
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"

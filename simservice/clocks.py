@@ -12,7 +12,7 @@ from django.db import connection
 from simservice.redis import shared_metrics
 from simservice.redis.client import redis
 from simservice.redis.shared_metrics import SharedCounter
-from simservice.telemetry import causes
+from simservice.telemetry import known_errors
 
 WRONG_CLOCKS = SharedCounter("wrong_clocks", "Times that a process found its clock to be wrong.", {})
 
@@ -49,9 +49,9 @@ def is_right() -> bool:
 
 def agrees_with(other: str, *, ahead: float) -> bool:
     """Return whether this process's clock is close to another one. If not, log and count it."""
-    cause = causes.wrong_clock(other, ahead=ahead)
+    cause = known_errors.wrong_clock(other, ahead=ahead)
     if cause is None:
         return True
-    causes.report(cause)
+    known_errors.report(cause)
     shared_metrics.record(WRONG_CLOCKS.increments())
     return False

@@ -18,7 +18,7 @@ from clients.models import Client
 from simservice import encryption
 from simservice.clocks import database_time
 from simservice.encryption import EncryptedValue, Purpose
-from simservice.network import addresses, name_resolution
+from simservice.network import addresses
 from webhooks.models import Endpoint
 
 PREFIX = "whsec_"
@@ -48,8 +48,8 @@ def check_url(url: str) -> None:
     """
     target = addresses.parse(url)
     try:
-        name_resolution.resolve(target, seconds=LOOKUP_SECONDS)
-    except name_resolution.NotResolved as failed:
+        addresses.resolve(target, seconds=LOOKUP_SECONDS)
+    except addresses.NotResolved as failed:
         raise addresses.AddressRefused(str(failed)) from None
 
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from clients.models import Membership
 from simservice.web import mail
-from webhooks import advice, labels
+from webhooks import labels
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.retries import DISABLED_AFTER
 
@@ -101,7 +101,7 @@ def last_failure(endpoint: Endpoint) -> str:
     if last is None:
         return ""
     what = labels.problem(last) or f"The response had status {last.status}"
-    sentences = [f"{what}.", last.detail, advice.on_delivery(last)]
+    sentences = [f"{what}.", last.detail, labels.delivery_advice(last)]
     return "Last attempt: " + " ".join(filter(None, (_ended(each) for each in sentences)))
 
 

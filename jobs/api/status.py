@@ -33,7 +33,7 @@ from simservice.api.operations import Operation, Parameter, ResponseSpec, docume
 from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
 from simservice.api.shapes import Count, Id, Percent, Rule, Time
 from simservice.api.times import iso, iso_or_none
-from simservice.web.waiting import keep_back
+from simservice.web.waiting import park
 
 
 class Queue(TypedDict):
@@ -215,7 +215,7 @@ class JobStatusView(PolledEndpoint):
             body["preview"] = _preview(preview.preview_of(job))
         if seconds and not job.is_terminal:
             # Last, so that an error above is answered at once
-            keep_back(
+            park(
                 request.META,
                 owner=self.caller().account.pk,
                 subject=job.pk,

@@ -32,7 +32,7 @@ from jobs.planning.input_text import CannotRun
 from jobs.queue import claims
 from jobs.queue.expiring_set import Skipped
 from simservice.shutdown import WorkerStops
-from simservice.telemetry import causes, tracing
+from simservice.telemetry import known_errors, tracing
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def execute(job: Job) -> None:
             _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
         except MachineFault as error:
             # The attempt is not counted. The job keeps its deadline, so that it ends even if no machine can run it.
-            causes.report_of(error)
+            known_errors.report_if_known(error)
             reason = f"{socket.gethostname()}: {error}"
             _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
         except RunLost as error:
@@ -131,7 +131,7 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         _discard(job, stored)
         raise
     except Exception as error:
-        if problem := causes.machine_problem(error):
+        if problem := known_errors.machine_problem(error):
             # Another machine may work. Otherwise, this worker would soon end every waiting job.
             _discard(job, stored)
             raise MachineFault(problem) from error

@@ -19,8 +19,7 @@ from typing import Self
 
 from jobs.execution.connect_requests import Rejected, parse_authority, parse_target, response
 from simservice.network import addresses
-from simservice.network.addresses import HTTPS_PORT
-from simservice.network.name_resolution import MAX_ADDRESSES, ask_resolver
+from simservice.network.addresses import HTTPS_PORT, MAX_ADDRESSES, ask_resolver
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from jobs.queue import executables
 from simc.progress import FinishedRun, ProgressMeter
 from simservice.shutdown import WorkerStops
 from simservice.telemetry import tracing
-from simservice.telemetry.causes import machine_problem
+from simservice.telemetry.known_errors import machine_problem
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)

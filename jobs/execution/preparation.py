@@ -8,8 +8,7 @@ from django.utils import timezone
 
 from jobs import registry
 from jobs.models import Build, Job
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, run
+from simservice.postgresql.statements import RowReader, load, run
 
 _BUILD = RowReader(Build, without=["profiles", "includable"])
 SQL = load(__file__, columns=_BUILD.columns)

@@ -46,7 +46,7 @@ from simc import command
 from simc.reports import BrokenReport, Report
 from simc.shortfall import Asked, shortfall
 from simservice.shutdown import WorkerStops
-from simservice.telemetry import causes, tracing
+from simservice.telemetry import known_errors, tracing
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class Stages:
             except (LeaseLost, WorkerStops, MachineFault, DatabaseError, artifact_files.NotStored):
                 raise
             except Exception as error:
-                if causes.machine_problem(error):
+                if known_errors.machine_problem(error):
                     raise
                 logger.exception("job %s attempt %s failed with an internal error", self.job.pk, self.job.attempt)
                 outcome = self._store_only_logs(outputs)

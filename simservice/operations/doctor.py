@@ -29,9 +29,10 @@ from redis.exceptions import RedisError, ResponseError
 from simservice import clocks
 from simservice.operations import certificates
 from simservice.operations.checks import NO_MAIL
-from simservice.postgresql.migration_phases import CONTRACT, phase_of
+from simservice.postgresql.connections import is_pooled
+from simservice.postgresql.migration_rules import CONTRACT, phase_of
 from simservice.redis.client import redis
-from simservice.telemetry import causes
+from simservice.telemetry import known_errors
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ def failure(message: str, advice: str) -> Finding:
 
 def failure_of(error: BaseException, problem: str, advice: str) -> Finding:
     """Return a failure with the advice for the error's cause, or with `advice` if the cause is unknown."""
-    cause = causes.cause_of(error)
+    cause = known_errors.explain(error)
     return failure(f"{problem}: {_one_line(error).removesuffix('.')}.", cause.advice if cause else advice)
 
 
@@ -106,7 +107,7 @@ def _findings_of(check: Check) -> Sequence[Finding]:
     except (DatabaseError, RedisError) as error:
         found.append(failure_of(error, "Not checked", "Repair PostgreSQL or Redis first."))
     except Exception as error:
-        if cause := causes.cause_of(error):
+        if cause := known_errors.explain(error):
             found.append(failure(cause.problem, cause.advice))
         else:
             logger.exception("a check failed")
@@ -241,7 +242,7 @@ def _check_snapshots() -> Iterator[Finding]:
 def check_clock() -> Iterator[Finding]:
     """Yield by how much this machine's clock differs from those of PostgreSQL and Redis."""
     for name, clock in {"PostgreSQL": clocks.database_time, "Redis": clocks.redis_time}.items():
-        if cause := causes.wrong_clock(name, ahead=clocks.seconds_ahead_of(clock)):
+        if cause := known_errors.wrong_clock(name, ahead=clocks.seconds_ahead_of(clock)):
             yield failure(cause.problem, cause.advice)
             return
     yield ok(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
@@ -391,3 +392,31 @@ CHECKS: dict[str, Check] = {
     "mail": check_mail,
     "certificate": check_certificates,
 }
+
+
+# What the service asks of PostgreSQL when it connects, and a pooler ignores.
+LIMITS = (
+    "idle_in_transaction_session_timeout",
+    "lock_timeout",
+    "client_connection_check_interval",
+    "statement_timeout",
+)
+UNLIMITED = "SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = '0' ORDER BY 1"
+
+
+def check_pooler() -> Iterator[Finding]:
+    """Yield the time limits that a pooler leaves out."""
+    connection.ensure_connection()
+    if not is_pooled(connection):
+        yield ok("none: connected directly to PostgreSQL")
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(UNLIMITED, [list(LIMITS)])
+        missing = [name for (name,) in cursor.fetchall()]
+    if missing:
+        yield warning(
+            f"The pooler connects without time limits: {', '.join(missing)}.",
+            "Set them in its connect_query, as deploy/pgbouncer.ini does.",
+        )
+    else:
+        yield ok("in use, with time limits")

@@ -1,4 +1,4 @@
-"""SQL statements in files, prepared and executed several in one round trip.
+"""SQL statements in files, prepared and executed several in one round trip, and models made of their rows.
 
 Behind a pooler such as PgBouncer, they are not prepared, because each transaction can run on another connection.
 
@@ -6,11 +6,12 @@ They bypass the ORM, so tests compare each statement with a reference implementa
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from django.db import DatabaseError, NotSupportedError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, NotSupportedError, connection, transaction
+from django.db.models import Model
 from psycopg.errors import InvalidSqlStatementName
 
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
@@ -93,3 +94,32 @@ def _run(statements: tuple[str, ...], values: Mapping[str, Any]) -> list[Row]:
         pass
     rows: list[Row] = cursor.fetchall()
     return rows
+
+
+M = TypeVar("M", bound=Model)
+
+
+class RowReader(Generic[M]):
+    """Makes instances of a model from some of its columns; the other fields are deferred, as with `only()`."""
+
+    def __init__(self, model: type[M], *, only: Collection[str] = (), without: Collection[str] = ()) -> None:
+        """Choose the fields by their attribute names: `only` these, or all `without` these."""
+        meta = model._meta  # noqa: SLF001 - public by its documentation
+        chosen = [
+            one for one in meta.concrete_fields if (one.attname in only if only else one.attname not in without)
+        ]
+        self._model = model
+        self._names = [one.attname for one in chosen]
+        self._converters = [
+            (number, one.from_db_value) for number, one in enumerate(chosen) if hasattr(one, "from_db_value")
+        ]
+        # The columns as a part of a SELECT
+        self.columns = ", ".join(f'{meta.db_table}."{one.column}"' for one in chosen)
+        self.width = len(chosen)
+
+    def instance(self, row: Sequence[Any]) -> M:
+        """Return the instance for a row whose first values are these columns."""
+        values = list(row[: self.width])
+        for number, convert in self._converters:
+            values[number] = convert(values[number], None, connection)
+        return self._model.from_db(DEFAULT_DB_ALIAS, self._names, values)

@@ -15,7 +15,7 @@ from itertools import accumulate, chain, product
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-from simservice.redis.client import best_effort, redis
+from simservice.redis.client import best_effort, outage, redis
 
 KEY = "metrics"
 # Between the parts of a field's name: the metric, its labels, and the bucket of a histogram.
@@ -77,7 +77,7 @@ class SharedHistogram:
 REDIS_FAILURES = SharedCounter("redis_failures", "Redis commands that failed.", {})
 
 
-class Sender:
+class Flusher:
     """Adds up the changes of this process, and sends them from a thread of its own."""
 
     def __init__(self) -> None:
@@ -116,13 +116,16 @@ class Sender:
                 self.add([changes])
 
 
-sender = Sender()
-atexit.register(sender.flush)
+flusher = Flusher()
+atexit.register(flusher.flush)
 
 
 def record(*changes: Increments) -> None:
     """Make changes within about a second. Never waits for Redis."""
-    sender.add(changes)
+    flusher.add(changes)
+
+
+outage.on_failure = lambda: record(REDIS_FAILURES.increments())
 
 
 def _send(changes: Mapping[str, float]) -> bool:

@@ -1,6 +1,10 @@
-"""Storage of artifacts: a folder, or a bucket of an S3-compatible service.
+"""Storage of artifacts: a folder (`local`), or a bucket of an S3-compatible service (`s3`).
 
-Both storages overwrite existing files, store files completely or not at all, and raise only OSError.
+Both storages overwrite existing files, store files completely or not at all, and raise only OSError. They do not
+know what a file means, and delete nothing by themselves: `jobs/artifacts/` decides what is stored and for how long.
+
+Stored files are gzip files that can be read from the middle (`seekable_gzip`), so that ranges of a large report
+need not be decompressed from its beginning. Start with `ArtifactStorage` below.
 """
 
 from collections.abc import Mapping, Sequence

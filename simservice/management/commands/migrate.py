@@ -11,8 +11,14 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import LockNotAvailable
 
 from simservice.postgresql.connections import is_pooled
-from simservice.postgresql.migration_limits import LOCK_SECONDS, STATEMENT_SECONDS, limits
-from simservice.postgresql.migration_phases import OutOfOrder, expanding, is_marked
+from simservice.postgresql.migration_rules import (
+    LOCK_SECONDS,
+    STATEMENT_SECONDS,
+    OutOfOrder,
+    expanding,
+    is_marked,
+    limits,
+)
 
 TRIES = 30
 PAUSE_SECONDS = 2
