@@ -100,7 +100,7 @@ def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> N
 
 
 def was_denied_welcome_credits(account: Account) -> bool:
-    """Return whether an account got no welcome credits, because its mailbox had opened another. One query."""
+    """Return whether an account got no welcome credits, because its mailbox had opened another."""
     return FirstAccount.objects.filter(account=account, mailbox_was_used=True).exists()
 
 
@@ -148,7 +148,7 @@ def mailbox_of(address: str) -> str:
 def claim_mailbox(user: User) -> bool:
     """Record the mailbox of a user who opens an account. Return whether it opened none before.
 
-    Of two simultaneous calls for one mailbox, the second waits for the first. At most four queries.
+    Of two simultaneous calls for one mailbox, the second waits for the first.
     """
     current, *former = _digests(user.email or user.get_username())
     _, is_new = UsedMailbox.objects.get_or_create(digest=current)
@@ -164,5 +164,4 @@ def remember_mailboxes(user: User) -> None:
 
 
 def _digests(address: str) -> list[str]:
-    """Return keyed hashes of an address's mailbox, the current key's first."""
     return digests(mailbox_of(address), purpose=Purpose.MAILBOXES)

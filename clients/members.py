@@ -34,7 +34,7 @@ def members_of(account: Account) -> QuerySet[Membership]:
 
 
 def verified_address(user: User) -> str:
-    """Return a user's verified email address, or "". One query."""
+    """Return a user's verified email address, or ""."""
     address = EmailAddress.objects.get_verified(user)
     return address.email if address else ""
 
@@ -54,7 +54,7 @@ def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> M
     member.save(update_fields=["role"])
     if old != role:
         keys_changed = keys.active_keys_of(member.user, account).count() if Role.VIEWER in (old, role) else 0
-        record(Action.MEMBER_ROLE_CHANGED, member, by=by, old=old, new=role, keys=keys_changed)
+        record_change(Action.MEMBER_ROLE_CHANGED, member, by=by, old=old, new=role, keys=keys_changed)
     return member
 
 
@@ -78,12 +78,12 @@ def finish_removal(member: Membership, *, by: Actor, revoke_keys: bool) -> None:
 
     The keys of a viewer are always revoked: nobody's role would limit them any more.
     """
-    record(Action.MEMBER_LEFT if by.user == member.user else Action.MEMBER_REMOVED, member, by=by)
+    record_change(Action.MEMBER_LEFT if by.user == member.user else Action.MEMBER_REMOVED, member, by=by)
     if revoke_keys or member.role == Role.VIEWER:
         keys.revoke_all(keys.active_keys_of(member.user, member.account), by=by)
 
 
-def record(action: Action, member: Membership, *, by: Actor, **details: str | int) -> None:
+def record_change(action: Action, member: Membership, *, by: Actor, **details: str | int) -> None:
     """Write an audit event about a member."""
     target = audit.name_of(member.user)
     audit.record(member.account_id, action, by=by, target_id=member.user_id, target=target, **details)

@@ -18,7 +18,7 @@ WRONG_CLOCKS = SharedCounter("wrong_clocks", "Times that a process found its clo
 
 
 def database_time() -> datetime:
-    """Return the current time of PostgreSQL's clock. One query."""
+    """Return the current time of PostgreSQL's clock."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         (now,) = cursor.fetchone()
@@ -26,7 +26,7 @@ def database_time() -> datetime:
 
 
 def redis_time() -> datetime:
-    """Return the current time of Redis's clock. One command. Raises RedisError."""
+    """Return the current time of Redis's clock. Raises RedisError."""
     seconds, microseconds = redis().time()
     return datetime.fromtimestamp(seconds + microseconds / 1e6, tz=UTC)
 
@@ -40,7 +40,7 @@ def seconds_ahead_of(clock: Callable[[], datetime]) -> float:
 
 
 def is_right() -> bool:
-    """Return whether this process's clock agrees with PostgreSQL's. If not, log and count it. Two queries.
+    """Return whether this process's clock agrees with PostgreSQL's. If not, log and count it.
 
     A process whose clock is wrong deletes nothing.
     """

@@ -367,7 +367,7 @@ LOG_FORMAT = env.one_of("LOG_FORMAT", "text", "json")
 # The project of Sentry that receives the errors in the log (empty: none)
 SENTRY_DSN = env.sentry("SENTRY_DSN")
 _sentry = (
-    {"sentry": {"()": "simservice.telemetry.sentry.Handler", "dsn": SENTRY_DSN, "filters": ["ids"]}}
+    {"sentry": {"()": "simservice.telemetry.sentry.SentryHandler", "dsn": SENTRY_DSN, "filters": ["ids"]}}
     if SENTRY_DSN
     else {}
 )

@@ -117,7 +117,7 @@ def send_interval() -> timedelta:
 
 
 def _in_flight() -> dict[int, tuple[int, int]]:
-    """Return the account and the number of requests in flight of each client that has any. One query."""
+    """Return the account and the number of requests in flight of each client that has any."""
     rows = Event.objects.filter(state=Event.State.SENDING).values_list("client_id", "client__account_id")
     return {client: (account, count) for client, account, count in rows.annotate(count=Count("id")).order_by()}
 

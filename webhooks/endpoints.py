@@ -75,7 +75,7 @@ def switched_off(account: Account) -> QuerySet[Endpoint]:
 
 
 def is_enabled(client: Client) -> bool:
-    """Return whether events can be sent to a client (`docs/reference/contract.md#webhook-events`). One query."""
+    """Return whether events can be sent to a client (`docs/reference/contract.md#webhook-events`)."""
     return Endpoint.objects.filter(client=client, disabled_at=None).exists()
 
 
@@ -172,7 +172,6 @@ def switch_off(endpoint: Endpoint, *, because: Endpoint.Disabled, by: Actor) -> 
 
 
 def _audit(action: Action, client: Client, *, by: Actor, **details: str | int) -> None:
-    """Write an audit event about a client's webhook."""
     audit.record(client.account_id, action, by=by, target_id=client.pk, target=client.name, **details)
 
 

@@ -1,7 +1,7 @@
 """Outbox of webhook events: written with the change that they report, announced after the commit."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple
@@ -72,7 +72,7 @@ class Backlog(NamedTuple):
 
 
 def backlog(*, limit: int | None = None) -> Backlog:
-    """Return the events that should have been sent by now, counted up to a limit. One query on an index."""
+    """Return the events that should have been sent by now, counted up to a limit."""
     times = due().order_by("next_attempt_at").values("next_attempt_at")[:limit]
     found = times.aggregate(count=Count("*"), age=Now() - Min("next_attempt_at"))
     return Backlog(found["count"], found["age"] or timedelta())
@@ -126,12 +126,7 @@ def redeliver_failed(client: Client, *, since: datetime, until: datetime) -> int
     # Listed before the first is resent, so that an event that fails again meanwhile is resent only once.
     ids = list(failed.order_by("created_at").values_list("pk", flat=True))
     batches = (ids[start : start + BATCH] for start in range(0, len(ids), BATCH))
-    return sum(_restart_failed(batch) for batch in batches)
-
-
-def _restart_failed(ids: Iterable[int]) -> int:
-    """Resend those of the events that are still failed; return their number."""
-    return _restart(Event.objects.filter(pk__in=ids, state=State.FAILED))
+    return sum(_restart(Event.objects.filter(pk__in=batch, state=State.FAILED)) for batch in batches)
 
 
 def _restart(events: QuerySet[Event]) -> int:

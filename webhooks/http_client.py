@@ -117,7 +117,6 @@ def _read(source: BaseHTTPResponse, response: Response) -> None:
 
 
 def _explain(error: Exception) -> tuple[Problem, str]:
-    """Return the problem and a sentence for the delivery log."""
     cause = _cause_of(error)
     if type(cause) in PROBLEMS:
         return PROBLEMS[type(cause)], str(cause)

@@ -28,8 +28,8 @@ BY_CERTIFICATE = {
     62: "Install a certificate that includes the host name of the webhook's URL.",
     64: "Install a certificate that includes the IP address, or use a host name in the webhook's URL.",
 }
+# Of these, OpenSSL's reason contains the name or address.
 MISMATCHES = (62, 64)
-"""Of these, OpenSSL's reason contains the name or address."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_TARGET = 200
 
@@ -53,21 +53,15 @@ def tls_advice(code: int | None, reason: str) -> str:
 
 
 def redirect_detail(status: int | None, url: str, location: str) -> str:
-    """Return where a response redirects to as a sentence without a full stop, or an empty string."""
-    target = redirect_target(url, location) if status in REDIRECTS else ""
-    return f"Redirects to {target}" if target else ""
-
-
-def redirect_target(url: str, location: str) -> str:
-    """Return where a redirect leads, as one printable line, shortened; empty if it does not say so."""
-    if not location:
+    """Return where a response redirects to, shortened and on one line, or an empty string."""
+    if status not in REDIRECTS or not location:
         return ""
     try:
         target = urljoin(url, location)
     except ValueError:
         target = location
     shown = "".join(character for character in target if character.isprintable())
-    return shown if len(shown) <= MAX_TARGET else f"{shown[:MAX_TARGET]}…"
+    return f"Redirects to {shown if len(shown) <= MAX_TARGET else shown[:MAX_TARGET] + '…'}" if shown else ""
 
 
 def delivery_advice(delivery: Delivery) -> str:

@@ -158,7 +158,6 @@ def end_attempts(ended: Sequence[_Ended]) -> list[_Ended]:
 
 
 def _log_entry(attempt: Attempt, response: Response, decision: Decision) -> tuple[object, ...]:
-    """Return the values that `end_attempts` writes for an attempt."""
     return (
         attempt.delivery_id,
         decision.outcome.value,
@@ -188,7 +187,6 @@ def _excerpt_of(body: bytes) -> str:
 
 
 def _move_events(ended: Sequence[_Ended]) -> None:
-    """Mark the events of recorded attempts as delivered or failed, or schedule their next attempts."""
     if not ended:
         return
     columns = zip(*(_event_change(attempt, decision) for attempt, _, decision in ended), strict=True)
@@ -197,7 +195,6 @@ def _move_events(ended: Sequence[_Ended]) -> None:
 
 
 def _event_change(attempt: Attempt, decision: Decision) -> tuple[object, ...]:
-    """Return the values that `move_events` writes for the event of an attempt."""
     if decision.outcome == Outcome.DELIVERED:
         return attempt.event_id, State.DELIVERED.value, "", attempt.failures, None
     failures = attempt.failures + 1
@@ -220,7 +217,7 @@ def update_health(endpoint: Endpoint, *, succeeded: bool, now: datetime) -> None
 
 
 def is_sweep_needed() -> bool:
-    """Return whether an event is due or its worker is lost. One query."""
+    """Return whether an event is due or its worker is lost."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["is_sweep_needed"])
         (is_needed,) = cursor.fetchone()

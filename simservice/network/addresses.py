@@ -114,7 +114,9 @@ def parse(url: str) -> Target:
     bare = host.removeprefix("[").removesuffix("]")
     is_allowed = f"{host}:{port}" in settings.WEBHOOK_ALLOWED_ADDRESSES
     if not is_allowed:
-        _require_port(port)
+        # System services use the ports below 1024.
+        if port != HTTPS_PORT and not FIRST_FREE_PORT <= port <= LAST_PORT:
+            raise AddressRefused(f"Port {port} is not allowed. Use 443, or a port from 1024 to 65535.")
         _require_host(host)
     path = (match["path"] or "/") + (match["query"] or "")
     return Target(host=bare, port=port, path=path, is_allowed=is_allowed)
@@ -133,12 +135,6 @@ def _require_plain(url: str) -> None:
         raise AddressRefused("The URL contains a space, a control character or another invalid character.")
 
 
-def _require_port(port: int) -> None:
-    """Refuse ports below 1024 except 443, because system services use them."""
-    if port != HTTPS_PORT and not FIRST_FREE_PORT <= port <= LAST_PORT:
-        raise AddressRefused(f"Port {port} is not allowed. Use 443, or a port from 1024 to 65535.")
-
-
 def _require_host(host: str) -> None:
     """Refuse a host that is neither a public address in its usual form nor a public name."""
     if host.startswith("["):
@@ -153,7 +149,6 @@ def _require_host(host: str) -> None:
 
 
 def _require_ipv6(text: str) -> None:
-    """Refuse anything but a public IPv6 address."""
     try:
         address = IPv6Address(text)
     except ValueError:

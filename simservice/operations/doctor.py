@@ -5,7 +5,7 @@ import os
 import shutil
 import ssl
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from simservice import clocks
 from simservice.operations import certificates
 from simservice.operations.checks import NO_MAIL
 from simservice.postgresql.connections import is_pooled
-from simservice.postgresql.migration_rules import CONTRACT, phase_of
+from simservice.postgresql.migration_rules import CONTRACT, listed, phase_of
 from simservice.redis.client import redis
 from simservice.telemetry import known_errors
 
@@ -100,7 +100,6 @@ def run(named_checks: dict[str, Check]) -> Iterator[tuple[str, Finding]]:
 
 
 def _findings_of(check: Check) -> Sequence[Finding]:
-    """Return the findings of one check. An unexpected error is a finding too."""
     found: list[Finding] = []
     try:
         found.extend(check())
@@ -162,11 +161,11 @@ def check_schema() -> Iterator[Finding]:
     loader = MigrationLoader(connection)
     ours, applied = set(loader.disk_migrations), set(loader.applied_migrations)
     contracting = {key for key, migration in loader.disk_migrations.items() if phase_of(migration) == CONTRACT}
-    missing, unknown = _names(ours - applied - contracting), _names(applied - ours)
+    missing, unknown = listed(ours - applied - contracting), listed(applied - ours)
     halves = _interrupted()
     if missing:
         yield failure(f"Not applied: {missing}.", "Run `python manage.py migrate --expand`.")
-    if pending := _names(contracting - applied):
+    if pending := listed(contracting - applied):
         yield warning(
             f"Not applied: {pending}.",
             "Once no process of the previous version is running, run `python manage.py migrate`.",
@@ -182,10 +181,6 @@ def check_schema() -> Iterator[Finding]:
         yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")
     if not (missing or pending or halves or unknown):
         yield ok(f"all {len(ours)} migrations are applied")
-
-
-def _names(migrations: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{app}.{name}" for app, name in sorted(migrations))
 
 
 def _interrupted() -> list[str]:
@@ -368,7 +363,6 @@ def check_certificates() -> Iterator[Finding]:
 
 
 def _validity(name: str, begins: datetime, ends: datetime) -> Finding:
-    """Return whether a certificate is valid now and for some time."""
     now = datetime.now(UTC)
     if ends <= now:
         return failure(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", "Renew it.")

@@ -72,11 +72,12 @@ def expanding(plan: Sequence[Migration]) -> list[Migration]:
     for migration in plan:
         if migration not in contracting and (needed := later.intersection(migration.dependencies)):
             raise OutOfOrder(
-                f"{migration} needs {_names(needed)}, which must run after older processes have stopped. Stop "
+                f"{migration} needs {listed(needed)}, which must run after older processes have stopped. Stop "
                 "processes older than the previous release, run `migrate` of the previous release, and try again."
             )
     return [migration for migration in plan if migration not in contracting]
 
 
-def _names(keys: Iterable[tuple[str, str]]) -> str:
+def listed(keys: Iterable[tuple[str, str]]) -> str:
+    """Return the names of migrations in one line."""
     return ", ".join(f"{app}.{name}" for app, name in sorted(keys))

@@ -52,8 +52,10 @@ def run(*statements: str, values: Mapping[str, Any]) -> list[Row]:
     try:
         return _run(statements, values)
     except DatabaseError as error:
-        # Nothing took effect. After the rollback of a transaction, psycopg prepares all statements again.
-        if connection.in_atomic_block or not _is_unusable(error):
+        # Prepared statements become unusable if a migration changes a column's type, or if another program, such as
+        # a pooler, deallocates them. After the rollback of a transaction, psycopg prepares all statements again.
+        is_unusable = isinstance(error, NotSupportedError) or isinstance(error.__cause__, InvalidSqlStatementName)
+        if connection.in_atomic_block or not is_unusable:
             raise
         connection.close()
         return _run(statements, values)
@@ -75,14 +77,6 @@ def read_first(statement: str, *, values: Mapping[str, Any]) -> list[Row]:
             raise
         connection.close()
         return run(statement, values=values)
-
-
-def _is_unusable(error: DatabaseError) -> bool:
-    """Return whether an error means that this connection's prepared statements cannot be executed.
-
-    Either a migration changed a column's type, or another program, such as a pooler, deallocated the statements.
-    """
-    return isinstance(error, NotSupportedError) or isinstance(error.__cause__, InvalidSqlStatementName)
 
 
 def _run(statements: tuple[str, ...], values: Mapping[str, Any]) -> list[Row]:

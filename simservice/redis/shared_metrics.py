@@ -129,7 +129,6 @@ outage.on_failure = lambda: record(REDIS_FAILURES.increments())
 
 
 def _send(changes: Mapping[str, float]) -> bool:
-    """Make changes in one round trip. Return True. Raises RedisError."""
     with redis().pipeline(transaction=False) as pipe:
         for field, amount in changes.items():
             pipe.hincrbyfloat(KEY, field, amount)
@@ -138,7 +137,7 @@ def _send(changes: Mapping[str, float]) -> bool:
 
 
 def read() -> dict[str, float]:
-    """Return the stored values. One command. Raises RedisError."""
+    """Return the stored values. Raises RedisError."""
     return {str(field): float(value) for field, value in redis().hgetall(KEY).items()}
 
 

@@ -14,7 +14,7 @@ from typing import IO, Protocol
 MAX_REMOVED_AT_ONCE = 1000
 
 
-class Limits:
+class ReadLimits:
     """How this process waits for a bucket."""
 
     # Whether reads fail soon while the bucket does not respond, as in `web`, where each occupies a thread. Set it
@@ -22,7 +22,7 @@ class Limits:
     fails_fast = False
 
 
-limits = Limits()
+limits = ReadLimits()
 
 
 class ArtifactStorage(Protocol):

@@ -90,11 +90,19 @@ class KnownError(NamedTuple):
 def explain(error: BaseException) -> KnownError | None:
     """Return the known cause of an exception, or None."""
     chain = list(_chain(error))
-    return _certificate(chain) or next(filter(None, map(_cause_of_one, chain)), None)
+    if found := _certificate(chain):
+        return found
+    for each in chain:
+        if explain_one := _LIBRARIES.get(_library(each)):
+            found = explain_one(each)
+        elif isinstance(each, OSError):
+            found = _disk(each)
+        if found:
+            return found
+    return None
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, and those that led to it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -105,13 +113,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _library(error: BaseException) -> str:
     """Return the name of the library that an exception comes from. This imports none of them."""
     return type(error).__module__.partition(".")[0]
-
-
-def _cause_of_one(error: BaseException) -> KnownError | None:
-    explain = _LIBRARIES.get(_library(error))
-    if explain is not None:
-        return explain(error)
-    return _disk(error) if isinstance(error, OSError) else None
 
 
 def machine_problem(error: BaseException) -> str:
@@ -170,7 +171,6 @@ def _redis(error: Any) -> KnownError | None:
 
 
 def _bucket(error: Any) -> KnownError | None:
-    """Return the cause of an error response of S3."""
     operation = getattr(error, "operation_name", "")
     code = error.response["Error"].get("Code", "") if operation else ""
     if not operation or code in MISSING:
@@ -183,14 +183,10 @@ def _bucket(error: Any) -> KnownError | None:
             "Check its status, its log and its limits.",
             (code,),
         )
-    return KnownError("The bucket refuses %s (%s).", _bucket_advice(operation, code), (operation, code))
-
-
-def _bucket_advice(operation: str, code: str) -> str:
-    """Return what to do about a request that the bucket's service refuses."""
+    advice = BUCKET_SETTINGS.get(code, "Check the settings of the bucket and its key.")
     if code in DENIED and operation in PERMISSIONS:
-        return f"Give its key the permission {PERMISSIONS[operation]}."
-    return BUCKET_SETTINGS.get(code, "Check the settings of the bucket and its key.")
+        advice = f"Give its key the permission {PERMISSIONS[operation]}."
+    return KnownError("The bucket refuses %s (%s).", advice, (operation, code))
 
 
 _LIBRARIES: dict[str, Callable[[Any], KnownError | None]] = {
@@ -207,7 +203,6 @@ _SERVERS = {
 
 
 def _certificate(chain: list[BaseException]) -> KnownError | None:
-    """Return the cause of a server's certificate that is not valid."""
     server = next((_SERVERS[name] for name in _modules(chain) if name in _SERVERS), "a server")
     for error in chain:
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -271,14 +266,8 @@ class ExplainKnownErrors(logging.Filter):
     """Logs the known causes of the exceptions in a handler's records, before these records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        for error in _errors_of(record):
-            report_if_known(error)
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        for error in (record.exc_info[1] if record.exc_info else None, *arguments):
+            if isinstance(error, BaseException):
+                report_if_known(error)
         return True
-
-
-def _errors_of(record: logging.LogRecord) -> Iterator[BaseException]:
-    if record.exc_info and record.exc_info[1]:
-        yield record.exc_info[1]
-    for argument in record.args if isinstance(record.args, tuple) else ():
-        if isinstance(argument, BaseException):
-            yield argument

@@ -33,7 +33,10 @@ def _tracer() -> Tracer:
     os.environ.setdefault(
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", os.environ.setdefault("OTEL_BSP_MAX_QUEUE_SIZE", "2048")
     )
-    _limit_log()
+    # OpenTelemetry logs an error for each batch that the collector does not accept.
+    library = logging.getLogger("opentelemetry")
+    library.propagate = False
+    library.handlers = [Limited(logging.WARNING)]
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider.get_tracer("simservice")
@@ -46,13 +49,6 @@ class Limited(logging.Handler):
         if not is_repeated("opentelemetry"):
             record.levelno, record.levelname = logging.WARNING, "WARNING"
             logging.getLogger().handle(record)
-
-
-def _limit_log() -> None:
-    """Limit the lines of OpenTelemetry: it logs an error for each batch that the collector does not accept."""
-    library = logging.getLogger("opentelemetry")
-    library.propagate = False
-    library.handlers = [Limited(logging.WARNING)]
 
 
 @contextmanager

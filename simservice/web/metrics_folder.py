@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-from functools import partial
 from typing import Any
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
@@ -18,8 +17,4 @@ def create_if_needed(config: Any) -> None:
     if config.workers == 1 or VARIABLE in os.environ:
         return
     folder = os.environ[VARIABLE] = tempfile.mkdtemp(prefix="simservice-metrics-")
-    config.set("on_exit", partial(_remove, folder))
-
-
-def _remove(folder: str, _arbiter: Any) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    config.set("on_exit", lambda _arbiter: shutil.rmtree(folder, ignore_errors=True))

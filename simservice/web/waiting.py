@@ -117,7 +117,6 @@ class WaitPoller:
             self._waits.discard(wait)
 
     def _run(self) -> None:
-        """Look for changes until nothing waits."""
         while waits := self._current():
             for wait in self._over(waits):
                 self.forget(wait)
@@ -147,7 +146,6 @@ class WaitPoller:
 
 
 def _changed(waits: Iterable[Wait]) -> set[Wait]:
-    """Return the waits whose subject has left its state or no longer exists."""
     by_reader: dict[ReadStates, list[Wait]] = {}
     for wait in waits:
         by_reader.setdefault(wait.read_states, []).append(wait)

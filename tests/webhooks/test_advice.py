@@ -122,7 +122,8 @@ def test_a_redirect_names_its_target(status: int, receiver: Receiver) -> None:
     ],
 )
 def test_a_target_is_one_short_printable_line(location: str, target: str) -> None:
-    assert labels.redirect_target("https://example.org/hook", location) == target
+    detail = labels.redirect_detail(302, "https://example.org/hook", location)
+    assert detail == (f"Redirects to {target}" if target else "")
 
 
 def test_a_redirect_without_a_target_has_no_detail(receiver: Receiver) -> None:

@@ -50,7 +50,6 @@ class Command(migrate.Command):
             self._handle_with_retries(*args, connection=connection, **options | target)
 
     def _targets(self, connection: Any) -> list[dict[str, str]]:
-        """Return the options of each run of Django's command for `--expand`. Raises CommandError."""
         executor = MigrationExecutor(connection)
         plan = [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
         try:
