@@ -10,6 +10,7 @@ from itertools import count
 from bench import processes
 from bench.accounts import open_accounts
 from bench.figures import Value, Values, percentile
+from bench.holds import hold, settle
 from bench.lab import LocalStack
 from bench.moves import in_threads
 from billing import ledger
@@ -42,8 +43,8 @@ def pairs(accounts: list[Account], *, threads: int, seconds: float) -> Value:
     def work(_: int) -> None:
         while (started := time.perf_counter()) < end:
             job_id = next(NUMBERS)
-            ledger.hold(accounts[job_id % len(accounts)], 3_200, job_id=job_id)
-            ledger.settle(job_id, spent=64)
+            hold(accounts[job_id % len(accounts)], 3_200, job_id=job_id)
+            settle(job_id, spent=64)
             durations.append(time.perf_counter() - started)
 
     in_threads(work, threads=threads)

@@ -65,7 +65,8 @@ def store_jobs(count: int) -> None:
         for each in range(number, count, THREADS):
             job, wanted = new_job(clients[each % ACCOUNTS]), HELD_CREDITS
             plan = job.account.plan
-            assert store(job, profile_text="a", wanted=wanted, required=wanted, plan=plan, record=None).is_stored
+            result = store(job, profile_text="a", wanted=wanted, required=wanted, plan=plan, record=None)
+            assert result.broken_rule is None
 
     in_threads(work, threads=THREADS)
 
@@ -96,7 +97,7 @@ def move_jobs(build: Build, *, count: int) -> list[float]:
     def work(number: int) -> None:
         for _ in range(number, count, THREADS):
             started = time.perf_counter()
-            job = job_moves.claim(f"bench:{number}")
+            job = job_moves.claim_job(f"bench:{number}")
             claims.append(time.perf_counter() - started)
             assert job is not None, "no job waits"
             assert job_moves.start_run(job, build=build) is not None

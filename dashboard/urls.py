@@ -14,6 +14,7 @@ urlpatterns = [
     path("example", example.example, name="example"),
     path("docs", docs.docs, name="docs"),
     path("docs/guides", guides.guides, name="guides"),
+    path("docs/<slug:page>", guides.reference, name="reference"),
     path("docs/guides/<slug:guide>", guides.guide, name="guide"),
     path("share/<token:token>", sharing.share, name="share"),
     path("share/<token:token>/card.png", card, name="share_card"),

@@ -28,7 +28,7 @@ class Status(models.TextChoices):
 
 
 class PublicStatus(models.TextChoices):
-    """The status of a job as callers see it (docs/reference/contract.md#job-statuses): `starting` is `queued`."""
+    """The status of a job as callers see it (docs/reference/api.md#job-statuses): `starting` is `queued`."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -101,7 +101,7 @@ class ShardStatus(models.TextChoices):
 
 
 class ErrorCode(models.TextChoices):
-    """Why a job did not complete (docs/reference/contract.md#job-error-codes)."""
+    """Why a job did not complete (docs/reference/errors.md#job-error-codes)."""
 
     # The job waited longer than its queue limit.
     QUEUE_TIMEOUT = "queue_timeout"
@@ -128,7 +128,7 @@ class ErrorCode(models.TextChoices):
 
 
 class Priority(models.IntegerChoices):
-    """The lanes of the queue; a lower number starts first (docs/reference/contract.md#priority)."""
+    """The lanes of the queue; a lower number starts first (docs/reference/api.md#priority)."""
 
     HIGH = 0
     STANDARD = 1
@@ -151,7 +151,7 @@ ALL_LANES = LaneRange(Priority.HIGH, Priority.BACKGROUND)
 
 
 class Channel(models.TextChoices):
-    """How a job chooses its build (docs/reference/contract.md#builds-and-channels)."""
+    """How a job chooses its build (docs/reference/api.md#builds-and-channels)."""
 
     # The newest build from before today (UTC).
     NIGHTLY = "nightly"
@@ -162,7 +162,7 @@ class Channel(models.TextChoices):
 
 
 class MultistageReason(models.TextChoices):
-    """Why a job ran in stages or in a single pass (docs/reference/contract.md#stages)."""
+    """Why a job ran in stages or in a single pass (docs/reference/api.md#stages)."""
 
     # It ran in stages.
     ELIGIBLE = "eligible_profileset_only"

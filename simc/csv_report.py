@@ -1,4 +1,4 @@
-"""The CSV table of a job: one row per actor, then one per profileset (`docs/reference/contract.md#csv-report`)."""
+"""The CSV table of a job: one row per actor, then one per profileset (`docs/reference/api.md#csv-report`)."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from typing import TextIO
 from simc.reports import Report, Statistics
 
 COLUMNS = ("name", "dps_mean", "dps_min", "dps_max", "dps_std_dev", "dps_mean_std_dev")
-# Spreadsheets treat a cell that begins like this as a formula (`docs/reference/contract.md#untrusted-content`). An
+# Spreadsheets treat a cell that begins like this as a formula (`docs/reference/api.md#csv-report`). An
 # apostrophe is marked too, so that no two names have the same cell.
 _MARKED = re.compile(r"[=+\-@\t\r']")
 

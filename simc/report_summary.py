@@ -11,7 +11,7 @@ LISTED_RESULTS = 200
 def summarise(
     report: Report, *, metric: Literal["dps", "raid_dps"], multistage: Mapping[str, Any], partial: bool
 ) -> dict[str, Any]:
-    """Return the `summary` of a result, ready for JSON and jsonb (`docs/reference/contract.md#result-summary`).
+    """Return the `summary` of a result, ready for JSON and jsonb (`docs/reference/api.md#result-summary`).
 
     `multistage` becomes `multiStage` unchanged. The main actor is the first actor. It is None if a profile has
     several actors and no profilesets, or if the first actor was not reached.

@@ -86,10 +86,10 @@ def _submit_sample(request: HttpRequest, access: AccountAccess) -> Job | None:
     rate_limits.spend(request, rate_limits.submission_limit(access.account))
     client = accounts.default_client(access.account)
     client.account = access.account
-    one_form = job_form.OneForm(form=request.POST.get("form", ""), user_id=access.user.pk)
+    one_form = job_form.ByFormToken(form=request.POST.get("form", ""), user_id=access.user.pk)
     submission = first_steps.sample_submission()
     # A repeated form raises an error instead of a replay.
-    accepted = cast(Accepted, accept.submit(submission, sender=Sender(client), deduplication=one_form))
+    accepted = cast(Accepted, accept.submit(submission, sender=Sender(client), once=one_form))
     return accepted.job
 
 

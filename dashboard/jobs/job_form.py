@@ -224,8 +224,8 @@ def _pinnable_builds(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneForm:
-    """A form that creates at most one job (`accept.Deduplication`)."""
+class ByFormToken:
+    """A form that creates at most one job (`accept.SubmitOnce`)."""
 
     form: str
     user_id: int
@@ -322,9 +322,9 @@ def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpR
     rate_limits.spend(request, rate_limits.submission_limit(access.account))
     rate_limits.spend_bytes(access.account, rate_limits.length_of(request))
     asked = from_json(form.body())
-    one_form = OneForm(form=form.cleaned_data["form"], user_id=access.user.pk)
+    one_form = ByFormToken(form=form.cleaned_data["form"], user_id=access.user.pk)
     # A repeated form raises an error instead of a replay.
-    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(access, form)), deduplication=one_form))
+    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(access, form)), once=one_form))
     messages.success(request, "Job submitted.")
     for warning in listed(accepted.warnings):
         messages.warning(request, warning)

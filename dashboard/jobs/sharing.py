@@ -1,4 +1,4 @@
-"""The share page of a job, for anyone with its link (docs/reference/contract.md#share-page).
+"""The share page of a job, for anyone with its link (docs/reference/api.md#share-page).
 
 It shows the full summary, like the public manifest, but never the account, the client or the metadata.
 """

@@ -1,4 +1,4 @@
-"""The API documentation page, rendered from the OpenAPI document."""
+"""The page of all operations and objects of the API, rendered from the OpenAPI document."""
 
 import json
 import re
@@ -16,7 +16,6 @@ from django.views.decorators.gzip import gzip_page
 
 from dashboard.public.code_examples import code_examples
 from simservice.api.addresses import api_url
-from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
 
@@ -37,7 +36,7 @@ CODE = re.compile("`([^`]+)`")
 @gzip_page
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
-    """Show the whole API on one page."""
+    """Show all operations and objects on one page."""
     return HttpResponse(_page(address=api_url(request), brand=settings.SERVICE_BRAND, variant=settings.API_VARIANT))
 
 
@@ -53,7 +52,6 @@ def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  th
         "brand": brand,
         "tags": _tags(openapi, base=address.removesuffix(f"/v1/{settings.API_RESOURCE}")),
         "objects": [_object(name, schema) for name, schema in openapi["components"]["schemas"].items()],
-        "errors": [_error(error) for error in sorted(family(), key=lambda error: error.status)],
     }
     return render_to_string("docs.html", context)
 
@@ -185,13 +183,3 @@ def _objects_in(schema: Schema) -> Iterator[str]:
 def _name_of(reference: Mapping[str, str]) -> str:
     """Return the name at the end of a reference."""
     return reference["$ref"].rpartition("/")[2]
-
-
-def _error(error: Any) -> dict[str, Any]:
-    """Return an error for the template."""
-    return {
-        "code": error.code,
-        "status": error.status,
-        "message": error.message,
-        "example": json.dumps(envelope_of(error), indent=2, ensure_ascii=False),
-    }

@@ -222,7 +222,7 @@ def _failure(found: DryRun) -> RefusedSubmission | None:
 
 
 def _validation(found: DryRun, *, refusal: RefusedSubmission | None, deprecations: list[Deprecation]) -> Validation:
-    """Return the body of `POST jobs/validate` (docs/reference/contract.md#dry-run)."""
+    """Return the body of `POST jobs/validate` (docs/reference/api.md#dry-run)."""
     return {
         "valid": refusal is None,
         "refusal": refusal,

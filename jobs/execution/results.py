@@ -71,7 +71,7 @@ class Results:
         return self.report.not_reached if self.report else None
 
     def summary(self, *, partial: bool, asked: Asked) -> dict[str, Any] | None:
-        """Return the result's summary, or None without a report (`docs/reference/contract.md#result-summary`).
+        """Return the result's summary, or None without a report (`docs/reference/api.md#result-summary`).
 
         `asked` is what the last stage was asked to do. `partial` is whether the report has only a part of it.
         """

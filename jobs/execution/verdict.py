@@ -62,7 +62,7 @@ class _NoMessages:
 NO_MESSAGES = _NoMessages()
 
 
-def judge(
+def outcome_of(
     job: Job,
     ended: "Ended",
     *,

@@ -19,8 +19,7 @@ from jobs.enums import Status
 from jobs.execution import runner, verdict
 from jobs.execution.build_probe import NotChecked, UnusableBuild, version_of
 from jobs.execution.directories import private_directory
-from jobs.execution.outputs import Outputs
-from jobs.execution.scrubbing import scrubber_of
+from jobs.execution.outputs import Outputs, scrubber_of
 from jobs.models import Build, Job
 from jobs.planning import input_text
 from sandbox.process import NotExecutable, SimulatorNotStarted
@@ -261,5 +260,5 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)
-        outcome = verdict.judge(Job(), ended, report=outputs.report, asked=Asked(), messages=outputs)
+        outcome = verdict.outcome_of(Job(), ended, report=outputs.report, asked=Asked(), messages=outputs)
         return None if outcome.status == Status.COMPLETED else outcome.reason

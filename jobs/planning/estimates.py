@@ -17,9 +17,8 @@ from django.db import connection
 from billing import prices
 from billing.models import Account
 from jobs.models import CHARACTER_LENGTH, Build
-from jobs.planning.durations import expected_fights
 from jobs.planning.multistage import COARSE_TARGET_ERRORS, StagePlan
-from jobs.planning.stage_statistics import statistics_of
+from jobs.planning.past_jobs import expected_fights, statistics_of
 from simc.profiles.analysis import Analysis
 from simc.profiles.numbers import Numbers
 from simc.reports import fights_of

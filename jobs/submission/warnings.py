@@ -1,4 +1,4 @@
-"""The warnings of a submission: `docs/reference/contract.md#warnings`."""
+"""The warnings of a submission: `docs/reference/api.md#warnings`."""
 
 from typing import Any
 

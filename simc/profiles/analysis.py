@@ -359,7 +359,7 @@ def _download_count(value: str) -> int:
 
 
 def warnings(analysis: Analysis) -> list[dict[str, Any]]:
-    """Return the submission's warnings, at most 100 (`docs/reference/contract.md#warnings`).
+    """Return the submission's warnings, at most 100 (`docs/reference/api.md#warnings`).
 
     The most important ones come first, and the last one counts those that are left out.
     """

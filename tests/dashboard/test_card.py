@@ -1,4 +1,4 @@
-"""The picture of a job for link previews (docs/reference/contract.md#picture)."""
+"""The picture of a job for link previews (docs/reference/api.md#picture)."""
 
 import io
 import threading

@@ -15,6 +15,7 @@ from dashboard.jobs import job_list, job_page
 from dashboard.paging import ROWS
 from jobs.enums import Priority, Status
 from jobs.lifecycle import job_moves
+from jobs.lifecycle.transitions import JobMove
 from jobs.live import progress
 from jobs.models import Job, JobEvent, Run
 from jobs.queue import forecast
@@ -331,8 +332,7 @@ def test_a_list_of_all_runs_does_not_say_that_there_are_more(
 
 
 def test_every_transition_has_a_label() -> None:
-    transitions = [(source, to) for source, targets in job_moves.TRANSITIONS.items() for to in targets]
-    for source, to in [("", Status.PENDING), *transitions]:
+    for source, to in JobMove.pairs():
         assert labels.event(JobEvent(from_status=source, to_status=to, attempt=2))
 
 

@@ -1,4 +1,4 @@
-"""Titles that members give to jobs on their pages (docs/reference/contract.md#titles)."""
+"""Titles that members give to jobs on their pages (docs/reference/api.md#titles)."""
 
 import pytest
 from django.test import Client as HttpClient

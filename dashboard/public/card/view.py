@@ -1,4 +1,4 @@
-"""The address of a job's picture, for anyone with its link (docs/reference/contract.md#picture)."""
+"""The address of a job's picture, for anyone with its link (docs/reference/api.md#picture)."""
 
 import hashlib
 import threading

@@ -73,7 +73,7 @@ def without_build(job: Job) -> None:
 
 
 def lost_too_often(job: Job) -> None:
-    assert job_moves.claim("worker-1")
+    assert job_moves.claim_job("worker-1")
     Job.objects.update(attempt=3, lease_expires_at=Now())
     sweep.recover_expired_leases()
 

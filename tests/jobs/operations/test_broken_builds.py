@@ -15,9 +15,9 @@ from pytest_django import Settings
 
 from clients.models import ApiKey
 from jobs import registry
-from jobs.execution import attempt, simulation, stages
-from jobs.execution.machine import Machine
-from jobs.execution.simulation import RunLost
+from jobs.execution import attempt, simulator_run, stages
+from jobs.execution.machine import Machine, RunLost
+from jobs.execution.simulator_run import SimulatorRun
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, JobEvent, Run
 from jobs.operations import build_registration
@@ -39,7 +39,7 @@ PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("Simulati
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry a build that does not start without a delay."""
-    monkeypatch.setattr(simulation, "SECOND_START_SECONDS", 0.0)
+    monkeypatch.setattr(simulator_run, "SECOND_START_SECONDS", 0.0)
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
@@ -144,7 +144,7 @@ def test_a_machine_without_builds_leaves_their_branch_to_others(tmp_path: Path) 
     job = Job.objects.get(pk=submitted.pk)
     assert (job.status, job.error_code, job.queue_deadline_at) == ("queued", None, submitted.queue_deadline_at)
     assert build_of(job) == build
-    assert [claims.claim("w"), claims.claim("w")] == [on_another_branch, None]
+    assert [claims.claim_work("w"), claims.claim_work("w")] == [on_another_branch, None]
 
 
 @pytest.mark.parametrize("reason", ["", "w was killed"])
@@ -297,7 +297,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
     build = stand_in(tmp_path, "new")
     executable, moved_path = Path(build.executable), tmp_path / "aside"
     executable.rename(moved_path)
-    start_once = simulation.start_once
+    start_once = SimulatorRun._start
 
     def replaced_afterwards(*args: object, **named: object) -> object:
         try:
@@ -306,7 +306,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
             if moved_path.exists():
                 moved_path.rename(executable)
 
-    monkeypatch.setattr(simulation, "start_once", replaced_afterwards)
+    monkeypatch.setattr(SimulatorRun, "_start", replaced_afterwards)
     job = run()
     assert (job.status, job.build) == ("completed", build)
 

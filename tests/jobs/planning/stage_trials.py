@@ -3,8 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from jobs.planning.multistage import Stage, beaten, one_run, plan, replicates
-from jobs.planning.replicates import pooled, widening
+from jobs.planning.multistage import Stage, beaten, one_run, plan, pooled, replicates, widening
 from simc.profiles.analysis import Analysis, analyse
 from simc.profiles.numbers import Bounds
 from simc.profiles.policy import Rules

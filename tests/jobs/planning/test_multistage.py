@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.enums import MultistageReason
-from jobs.planning.multistage import StagePlan, beaten, plan, replicates, stage_text
-from jobs.planning.replicates import names_for
+from jobs.planning.multistage import StagePlan, beaten, names_for, plan, replicates, stage_text
 from simc.profiles.analysis import analyse
 from simc.profiles.grammar import tokens
 from simc.profiles.numbers import Bounds

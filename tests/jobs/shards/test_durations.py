@@ -10,8 +10,8 @@ from jobs.enums import Status
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, Run
-from jobs.planning import durations
-from jobs.planning.durations import PastJob, expected_fights, expected_set_seconds, measured, past_job
+from jobs.planning import past_jobs
+from jobs.planning.past_jobs import PastJob, expected_fights, expected_set_seconds, measured, past_job
 from simc.profiles.numbers import Numbers
 from simc.reports import Player, Profileset, Report, Statistics
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
@@ -171,4 +171,4 @@ def test_past_jobs_are_read_by_an_index() -> None:
     assert "job_by_status" in plan.indexes
     assert not plan.scanned & {"jobs_job"}
     # Up to three pages for a job: its row, its summary and its runs.
-    assert plan.pages <= 3 * durations.READ_JOBS + 40
+    assert plan.pages <= 3 * past_jobs.READ_JOBS + 40

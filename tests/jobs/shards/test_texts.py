@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.execution.shard_texts import ONE_ITERATION, CutProfile, cut, first_input, shard_input, shard_text
+from jobs.execution.shard_plan import (
+    ONE_ITERATION,
+    CutProfile,
+    cut,
+    first_input,
+    shard_input,
+    shard_text,
+)
 from simc.profiles.analysis import Analysis, analyse
 from simc.profiles.grammar import tokens
 from simc.profiles.numbers import Bounds, Numbers

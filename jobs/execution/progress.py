@@ -1,16 +1,28 @@
-"""The progress of a job in stages: elapsed time as a share of elapsed and estimated remaining time."""
+"""The progress of a running job: its percent, its preview and its output, published in Redis.
 
+The progress of helpers' shards goes through Redis too and may be lost: it is then 0 until a shard publishes it
+again, and the preview lacks some profilesets.
+"""
+
+import heapq
+import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import cast
 
-from jobs.planning.multistage import MIN_ITERATIONS, Stage, beaten, one_run
-from jobs.planning.replicates import MAX_REPLICATED, pooled, widening
-from jobs.planning.stage_statistics import StageStatistics
-from simc.progress import PROFILESET, Phase, ProgressMeter
-from simc.reports import Profileset, Statistics
+from jobs.live.preview import LISTED_PROFILESETS, Figures, Preview, RankedProfileset
+from jobs.live.progress import Progress, Publisher, StageProgress
+from jobs.models import Job, ShardedStage
+from jobs.planning.multistage import MAX_REPLICATED, MIN_ITERATIONS, Stage, beaten, one_run, pooled, widening
+from jobs.planning.past_jobs import StageStatistics
+from simc.profiles.analysis import Analysis
+from simc.progress import BASELINE, PROFILESET, FinishedRun, ParallelSets, Phase, ProgressMeter
+from simc.reports import MAX_NAME_CHARACTERS, Profileset, Statistics
+from simservice.redis.client import best_effort, redis
 
 # The standard deviation of fights, in percent of the mean, that is assumed until the simulator prints an error.
 SPREAD_PERCENT = 8.0
@@ -205,3 +217,190 @@ def _profileset_of(phase: Phase) -> Profileset | None:
         mean=phase.mean, mean_stddev=error, stddev=error * math.sqrt(phase.iterations), min=0, max=0
     )
     return Profileset(name=phase.label.removeprefix(PROFILESET), statistics=figures, stage=1)
+
+
+class LiveResults:
+    """Collects the figures of the baseline and of finished profilesets over all stages of an attempt.
+
+    One thread adds figures while another reads them, so the methods use only atomic operations on dicts.
+    """
+
+    def __init__(self, *, has_means: bool) -> None:
+        """Create an empty collection; without `has_means`, profilesets are only counted."""
+        self.has_means = has_means
+        self.stage, self.profilesets = 1, 0
+        self.baseline: RankedProfileset | None = None
+        self.ranked: dict[str, RankedProfileset] = {}
+        self._replicates: Mapping[str, str] = {}
+        self._originals: Mapping[str, str] = {}
+        # Of the current stage: finished runs, and the names of profilesets with at least one.
+        self._runs: dict[str, FinishedRun] = {}
+        self._name_characters = 0
+        self._finished: dict[str, None] = {}
+
+    def enter(self, stage: int, *, profilesets: int, replicates: Mapping[str, str]) -> None:
+        """Start a stage with some profilesets; those in `replicates` run twice."""
+        self.stage, self.profilesets = stage, profilesets
+        self._replicates = replicates
+        self._originals = {replicate: name for name, replicate in replicates.items()}
+        self._runs, self._name_characters, self._finished = {}, 0, {}
+
+    def add_baseline(self, update: Phase | ParallelSets | None) -> None:
+        """Add an update of the baseline; others are ignored."""
+        if not isinstance(update, Phase) or not update.label.startswith(BASELINE):
+            return
+        if self.has_means and update.mean and update.iterations:
+            run = FinishedRun(update.label, update.mean, update.error_percent, update.iterations)
+            self.baseline = _more_precise(self.baseline, _figures([run], name=update.label, stage=self.stage))
+
+    def add(self, run: FinishedRun | None) -> None:
+        """Add a finished run of a profileset. Names that the profile cannot have are ignored."""
+        if run is None or (run.name not in self._runs and not self._has_room_for(run.name)):
+            return
+        self._runs[run.name] = run
+        name = self._originals.get(run.name, run.name)
+        self._finished[name] = None
+        pair = {name, self._replicates.get(name, name)}
+        runs = [run for each in pair if (run := self._runs.get(each)) and run.mean]
+        if self.has_means and runs:
+            self.ranked[name] = _more_precise(self.ranked.get(name), _figures(runs, name=name, stage=self.stage))
+
+    def _has_room_for(self, name: str) -> bool:
+        """Count a new name, and return whether the stage can have as many names of this length."""
+        self._name_characters += len(name)
+        most = self.profilesets + len(self._replicates)
+        return len(self._runs) < most and self._name_characters <= MAX_NAME_CHARACTERS
+
+    def preview(self, *, seconds_left: int | None) -> Preview | None:
+        """Return the preview, or None if nothing is known yet."""
+        baseline, finished = self.baseline, min(len(self._finished), self.profilesets)
+        if seconds_left is None and baseline is None and not (finished or self.ranked):
+            return None
+        best = heapq.nlargest(LISTED_PROFILESETS, list(self.ranked.values()), key=lambda entry: entry.mean)
+        return Preview(
+            seconds_left=seconds_left,
+            baseline=baseline and Figures(mean=baseline.mean, error=baseline.error),
+            finished=finished,
+            count=self.profilesets,
+            best=best,
+        )
+
+
+def has_means(analysis: Analysis) -> bool:
+    """Return whether the printed means are those of the results.
+
+    With several actors, the simulator prints the mean of the actor with the largest error.
+    """
+    return analysis.variants == len(analysis.profilesets) and analysis.metric == "dps"
+
+
+def _figures(runs: Sequence[FinishedRun], *, name: str, stage: int) -> RankedProfileset:
+    """Return the combined figures of one or two runs of a simulation."""
+    fights = sum(run.iterations for run in runs)
+    errors = [run.iterations * run.mean * run.error_percent / 100 for run in runs]
+    return RankedProfileset(
+        name=name,
+        mean=sum(run.iterations * run.mean for run in runs) / fights,
+        error=math.hypot(*errors) / fights,
+        stage=stage,
+    )
+
+
+def _more_precise(known: RankedProfileset | None, new: RankedProfileset) -> RankedProfileset:
+    """Return the new figures, unless those of an earlier stage are more precise. An error of 0 is unknown."""
+    if known is None or known.stage == new.stage:
+        return new
+    return new if (new.error or math.inf) <= (known.error or math.inf) else known
+
+
+KEPT_SECONDS = 600
+# The conductor takes the runs twice a second, so more are waiting only while it does not run.
+MAX_RUNS = 2_000
+
+
+class JobProgress:
+    """The progress of an attempt, from the output of its simulators."""
+
+    def __init__(
+        self,
+        job: Job,
+        stages: Sequence[Stage],
+        statistics: StageStatistics | None,
+        *,
+        has_means: bool,
+        scrub: Callable[[str], str],
+    ) -> None:
+        self.estimate = ProgressEstimate(stages, statistics)
+        self.live = LiveResults(has_means=has_means)
+        self.publisher = Publisher(job, scrub=scrub, preview=self._preview)
+
+    def enter(self, stage: Stage, *, profilesets: int, replicates: Mapping[str, str]) -> None:
+        """Start a stage with some profilesets; those in `replicates` run twice."""
+        self.estimate.enter(stage, profilesets=profilesets, replicates=replicates)
+        self.live.enter(stage.number, profilesets=profilesets, replicates=replicates)
+
+    def on_line(self, stream: str, text: str) -> None:
+        """Process an update of the output of the stage's only simulator."""
+        self.publisher.log.update(stream, text)
+        if stream == "stdout":
+            self.live.add_baseline(self.estimate.meter.feed(text))
+            for run in self.estimate.meter.take_finished():
+                self.live.add(run)
+
+    def on_line_end(self, stream: str) -> None:
+        """Note that the last update of a stream is final."""
+        self.publisher.log.end_line(stream)
+
+    def publish(self) -> None:
+        """Publish the job's progress."""
+        stage, percent = self.estimate.stage, self.estimate.meter.percent
+        progress = StageProgress(current=stage.number, total=stage.count, label=stage.label, percent=percent)
+        self.publisher.publish(Progress(percent=self.estimate.advance(), stage=progress))
+
+    def _preview(self) -> Preview | None:
+        return self.live.preview(seconds_left=self.estimate.seconds_left)
+
+
+def publish_shard(stage: ShardedStage, *, number: int, percent: float, runs: deque[FinishedRun]) -> None:
+    """Store the progress of a running shard, and move its newly finished `runs` to the conductor."""
+
+    def store() -> None:
+        texts = [json.dumps(run) for run in tuple(runs)]
+        with redis().pipeline() as pipeline:
+            pipeline.hset(_key_of(stage), str(number), percent)
+            pipeline.expire(_key_of(stage), KEPT_SECONDS)
+            if texts:
+                pipeline.rpush(_runs_key_of(stage), *texts)
+                pipeline.ltrim(_runs_key_of(stage), -MAX_RUNS, -1)
+                pipeline.expire(_runs_key_of(stage), KEPT_SECONDS)
+            pipeline.execute()
+        for _ in texts:
+            runs.popleft()
+
+    best_effort(store, default=None)
+
+
+def take_shards(stage: ShardedStage) -> tuple[dict[int, float], list[FinishedRun]]:
+    """Return the percentages of shards by their numbers, and the runs that finished since the last call.
+
+    Shards that have ended may be among the percentages.
+    """
+
+    def read() -> tuple[Mapping[str, str], list[str] | None]:
+        with redis().pipeline() as pipeline:
+            pipeline.hgetall(_key_of(stage))
+            pipeline.lpop(_runs_key_of(stage), MAX_RUNS)
+            return cast(tuple[Mapping[str, str], list[str] | None], tuple(pipeline.execute()))
+
+    nothing: tuple[Mapping[str, str], list[str] | None] = ({}, None)
+    percents, texts = best_effort(read, default=nothing)
+    runs = [FinishedRun(*json.loads(text)) for text in texts or ()]
+    return {int(number): float(percent) for number, percent in percents.items()}, runs
+
+
+def _key_of(stage: ShardedStage) -> str:
+    return f"shards:{stage.job_id}:{stage.attempt}:{stage.stage}"
+
+
+def _runs_key_of(stage: ShardedStage) -> str:
+    return f"shard-runs:{stage.job_id}:{stage.attempt}:{stage.stage}"

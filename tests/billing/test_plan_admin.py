@@ -12,10 +12,10 @@ from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
+from billing.admin import CHANGED, NEEDED, OVERTAKEN
 from billing.models import MAX_AMOUNT, Account, Plan
 from clients.accounts import default_client, open_account
 from jobs.models import StoredBytes
-from jobs.operations.plan_admin import CHANGED, NEEDED, OVERTAKEN
 from tests.admin_actions import HIDDEN
 from tests.factories import make_account, make_job
 
