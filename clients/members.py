@@ -48,8 +48,8 @@ def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> M
     member = _lock_member(account, member_id)
     if member is None:
         return None
-    if role != Role.OWNER:
-        _require_another_owner(member)
+    if role != Role.OWNER and is_only_owner(member):
+        raise LastOwner
     old, member.role = member.role, role
     member.save(update_fields=["role"])
     if old != role:
@@ -67,7 +67,8 @@ def remove(account: Account, member_id: int, *, by: Actor, revoke_keys: bool) ->
     member = _lock_member(account, member_id)
     if member is None:
         return None
-    _require_another_owner(member)
+    if is_only_owner(member):
+        raise LastOwner
     Membership.objects.filter(pk=member.pk).delete()
     finish_removal(member, by=by, revoke_keys=revoke_keys)
     return member
@@ -95,13 +96,7 @@ def _lock_member(account: Account, member_id: int) -> Membership | None:
     return Membership.objects.select_related("user").filter(account=account, pk=member_id).first()
 
 
-def _require_another_owner(member: Membership) -> None:
-    """Raise LastOwner if this is the only owner who can log in. The account must be locked."""
-    if is_only_owner(member):
-        raise LastOwner
-
-
 def is_only_owner(member: Membership) -> bool:
-    """Return whether the member is the account's only owner who can log in."""
+    """Return whether the member is the account's only owner who can log in. Lock the account before a change."""
     owners = Membership.objects.filter(account_id=member.account_id, role=Role.OWNER, user__is_active=True)
     return member.role == Role.OWNER and not owners.exclude(pk=member.pk).exists()

@@ -85,7 +85,10 @@ def record_responses(responses: Iterable[tuple[Attempt, Response]]) -> None:
             for attempt, response in ordered
         ]
     )
-    _move_events(ended)
+    if ended:
+        columns = zip(*(_event_change(attempt, decision) for attempt, _, decision in ended), strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(SQL["move_events"], [list(column) for column in columns])
     for attempt, _, decision in ended:
         # A missing key is not the receiver's fault, and disabling the endpoint would delete its secret.
         if attempt.secrets is not None:
@@ -184,14 +187,6 @@ def _excerpt_of(body: bytes) -> str:
     """Return the first 2 KiB of a response body as text that PostgreSQL can store."""
     text = body[:MAX_EXCERPT_BYTES].decode("utf-8", "replace").replace("\0", "\ufffd")
     return text.encode()[:MAX_EXCERPT_BYTES].decode("utf-8", "ignore")
-
-
-def _move_events(ended: Sequence[_Ended]) -> None:
-    if not ended:
-        return
-    columns = zip(*(_event_change(attempt, decision) for attempt, _, decision in ended), strict=True)
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["move_events"], [list(column) for column in columns])
 
 
 def _event_change(attempt: Attempt, decision: Decision) -> tuple[object, ...]:

@@ -33,10 +33,7 @@ def _tracer() -> Tracer:
     os.environ.setdefault(
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", os.environ.setdefault("OTEL_BSP_MAX_QUEUE_SIZE", "2048")
     )
-    # OpenTelemetry logs an error for each batch that the collector does not accept.
-    library = logging.getLogger("opentelemetry")
-    library.propagate = False
-    library.handlers = [Limited(logging.WARNING)]
+    limit_log()
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider.get_tracer("simservice")
@@ -49,6 +46,13 @@ class Limited(logging.Handler):
         if not is_repeated("opentelemetry"):
             record.levelno, record.levelname = logging.WARNING, "WARNING"
             logging.getLogger().handle(record)
+
+
+def limit_log() -> None:
+    """Limit the lines of OpenTelemetry, which logs an error for each batch that the collector does not accept."""
+    library = logging.getLogger("opentelemetry")
+    library.propagate = False
+    library.handlers = [Limited(logging.WARNING)]
 
 
 @contextmanager

@@ -134,7 +134,7 @@ def test_a_process_that_ends_sends_one_batch(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("fresh")
 def test_a_missing_collector_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    open_telemetry._limit_log()
+    open_telemetry.limit_log()
     for _ in range(3):
         logging.getLogger("opentelemetry.exporter").error("Failed to export span batch")
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -55,7 +55,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def resolve_to(*addresses: str) -> None:
         future = Future[list[str]]()
         future.set_result(list(addresses))
-        monkeypatch.setattr(addresses, "ask_resolver", lambda *_: future)
+        monkeypatch.setattr("simservice.network.addresses.ask_resolver", lambda *_: future)
 
     return resolve_to
 
