@@ -1,9 +1,11 @@
 """Enumerations of jobs, each defined once."""
 
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import NamedTuple
 
 from django.db import models
+
+from sandbox.stop_reasons import SandboxStop
 
 
 class Status(models.TextChoices):
@@ -47,6 +49,23 @@ ACTIVE = WAITING + CLAIMED
 TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
 # The summary is a full or partial result.
 WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
+
+
+class StopReason(StrEnum):
+    """Why a simulator was stopped; stored on its run."""
+
+    # Set by the worker.
+    CEILING = "ceiling"  # It used the credits of the job's limit.
+    CREDITS = "credits"  # The account has no more credits to reserve.
+    CANCELLED = "cancelled"  # A user cancelled the job.
+    SHARD_FAILED = "shard_failed"  # Another shard of the job failed.
+
+    # Set by the sandbox; `LOST` also by the sweep.
+    OVERTIME = SandboxStop.OVERTIME
+    OUTPUT_FLOOD = SandboxStop.OUTPUT_FLOOD
+    DISK_FLOOD = SandboxStop.DISK_FLOOD
+    MEMORY_LIMIT = SandboxStop.MEMORY_LIMIT
+    LOST = SandboxStop.LOST
 
 
 class MoveResult(Enum):

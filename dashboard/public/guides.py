@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -40,14 +39,12 @@ LOCAL_URL, LOCAL_RESOURCE, LOCAL_BRAND = "http://127.0.0.1:8000", "sim", "Servic
 @gzip_page
 @read_only
 def guides(request: HttpRequest) -> HttpResponse:
-    """Show the list of guides."""
     return _respond(request, INDEX)
 
 
 @gzip_page
 @read_only
 def guide(request: HttpRequest, guide: str) -> HttpResponse:
-    """Show a guide."""
     if guide == INDEX or guide not in FILES:
         raise Http404
     return _respond(request, guide)
@@ -56,7 +53,6 @@ def guide(request: HttpRequest, guide: str) -> HttpResponse:
 @gzip_page
 @read_only
 def reference(request: HttpRequest, page: str) -> HttpResponse:
-    """Show a page of the reference."""
     if page not in REFERENCE:
         raise Http404
     return _respond(request, page)
@@ -72,12 +68,12 @@ def _respond(request: HttpRequest, name: str) -> HttpResponse:
 def _page(name: str, *, url: str, resource: str, brand: str) -> str:
     """Render a page. The arguments are all that it depends on."""
     file = Path(settings.BASE_DIR) / "docs" / (FILES | REFERENCE)[name]
-    rendered = render(localized(file.read_text(encoding="utf-8"), url=url, resource=resource, brand=brand))
+    rendered = render(_localized(file.read_text(encoding="utf-8"), url=url, resource=resource, brand=brand))
     context = {"brand": brand, "title": rendered.title, "content": rendered.html, "page": name}
     return render_to_string("guide.html", context)
 
 
-def localized(text: str, *, url: str, resource: str, brand: str) -> str:
+def _localized(text: str, *, url: str, resource: str, brand: str) -> str:
     """Return a page with the address, the resource and the brand of a deployment."""
     text = text.replace(LOCAL_URL, url).replace(f"X-{LOCAL_BRAND}-", f"X-{brand}-")
     if resource == LOCAL_RESOURCE:
@@ -87,8 +83,7 @@ def localized(text: str, *, url: str, resource: str, brand: str) -> str:
     return text.replace(f"/v1/{LOCAL_RESOURCE}/", f"/v1/{resource}/")
 
 
-@dataclass(frozen=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A rendered file: the text of its first heading, and its HTML."""
 
     title: str
@@ -118,7 +113,6 @@ def _add_anchors(state: StateCore) -> None:
 
 
 def _text_of(token: Token) -> str:
-    """Return the text of a heading without its markup."""
     return "".join(child.content for child in token.children or [])
 
 

@@ -17,7 +17,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from jobs.artifacts.credentials import GameCredentials
-from jobs.enums import ShardStatus, Status
+from jobs.enums import ShardStatus, Status, StopReason
 from jobs.errors import WorkerStops
 from jobs.execution import progress, shard_plan, simulator_run, verdict
 from jobs.execution.directories import private_directory
@@ -37,7 +37,6 @@ from jobs.lifecycle.shard_moves import ClaimedShard, StageState
 from jobs.models import Artifact, Build, Job, Shard, ShardedStage
 from jobs.planning.multistage import Stage, pooled, widening
 from jobs.queue import announcements, executables
-from sandbox.stop_reasons import StopReason
 from simc import command, messages
 from simc.progress import ProgressMeter
 from simc.reports import BrokenReport, Report
@@ -67,10 +66,16 @@ class StageWork:
     stage: Stage
     number: int | None
     text: str
+    arguments: list[str]
     replicates: Mapping[str, str]
     asked: Asked
     has_html: bool
     shards: ShardPlan | None
+
+    @property
+    def input_text(self) -> str:
+        """Return the text of the input artifact, with the arguments."""
+        return command.input_text(self.text, self.arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +110,6 @@ class OnlyShard:
     ) -> None:
         self.work, self.job, self.build, self.limit = work, job, build, limit
         self.scrubber, self.credentials = scrubber, credentials
-        self.arguments = simulator_run.arguments_of(job, has_html=work.has_html)
         callbacks = Callbacks(
             on_line=progress.on_line, on_line_end=progress.on_line_end, actions=[progress.publish]
         )
@@ -122,7 +126,7 @@ class OnlyShard:
         """
         directory = self.resources.enter_context(private_directory())
         self.ended = self.simulator.run(
-            directory, self.work.text, arguments=self.arguments, credentials=self.credentials
+            directory, self.work.text, arguments=self.work.arguments, credentials=self.credentials
         )
         self.limit.end_stage(self.ended.wall_seconds)
         self.progress.estimate.advance()
@@ -153,7 +157,7 @@ class OnlyShard:
 
     def artifacts(self) -> Contents:
         """Yield the stage's artifacts. Those that it lacks are then in `missing`."""
-        return self.outputs.artifacts(command.input_text(self.work.text, self.arguments))
+        return self.outputs.artifacts(self.work.input_text)
 
     def logs(self) -> Contents:
         """Yield the stage's logs."""
@@ -458,9 +462,8 @@ class Conductor:
 
     def artifacts(self) -> Contents:
         """Yield the stage's artifacts, merged from its shards. Those that it lacks are then in `missing`."""
-        arguments = simulator_run.arguments_of(self.job)
         kinds = set()
-        for kind, content in self.results.artifacts(command.input_text(self.work.text, arguments)):
+        for kind, content in self.results.artifacts(self.work.input_text):
             kinds.add(kind)
             yield kind, content
         if Artifact.Kind.JSON_REPORT not in kinds:

@@ -17,10 +17,9 @@ from jobs.planning.past_jobs import PastJob
 from simc.profiles.analysis import FINAL_STAGE_OPTIONS, STAGE_OPTIONS, Analysis
 from simc.profiles.grammar import Token, profileset_name, tokens
 from simc.profiles.includes import has_includes
-from simc.profiles.numbers import Numbers
+from simc.profiles.numbers import Precision, read_integer, read_number
 from simc.profiles.policy import LIMITED, is_profileset
 from simc.profiles.selection import quoted, renamed
-from simc.profiles.values import read_integer, read_number
 from simc.shortfall import Asked
 
 MIN_PROFILESETS = 2
@@ -50,7 +49,7 @@ MIN_SECONDS = 1e-6
 _HEADING = "# A part of the profile"
 
 
-_ONE = Numbers(iterations=1, target_error=0)
+_ONE = Precision(iterations=1, target_error=0)
 # Its details are never used, and would be the largest part of each shard's report.
 ONE_ITERATION = f"{_ONE.lines}\nreport_details=0"
 # With these options, a report can lack actors, or have the iterations of one of several actors.
@@ -83,7 +82,7 @@ class ShardPlan:
     """How a stage is split: its text in parts, its numbers, and the profilesets of each shard but the first."""
 
     profile: CutProfile
-    numbers: Numbers
+    numbers: Precision
     groups: Sequence[Sequence[ProfilesetText]]
 
 
@@ -133,13 +132,13 @@ def _lines(texts: Iterable[str]) -> str:
     return "\n".join(map(quoted, texts))
 
 
-def first_input(profile: CutProfile, *, numbers: Numbers) -> str:
+def first_input(profile: CutProfile, *, numbers: Precision) -> str:
     """Return the input of the first shard: the whole profile, with one iteration for each profileset."""
     text = shard_text(profile.profilesets, numbers=_ONE)
     return shard_input(profile.first_base, text, numbers=numbers.lines)
 
 
-def shard_text(profilesets: Sequence[ProfilesetText], *, numbers: Numbers | None) -> str:
+def shard_text(profilesets: Sequence[ProfilesetText], *, numbers: Precision | None) -> str:
     """Return the lines of profilesets with these numbers, or with those that they inherit if `numbers` is None.
 
     A profileset's numbers follow its own lines, because `profileset.NAME=` removes earlier ones.
@@ -188,7 +187,7 @@ def plan(
     if job.parallel_slots < 2:
         return None
     remaining = len(analysis.profilesets.keys() - culled)
-    numbers = numbers_of(stage, analysis, replicated=len(replicates) == remaining)
+    numbers = precision_of(stage, analysis, replicated=len(replicates) == remaining)
     count = remaining + len(replicates)
     seconds_each = (
         past_jobs.expected_seconds([measured], numbers=numbers)
@@ -212,12 +211,12 @@ def plan(
     return ShardPlan(profile=profile, numbers=numbers, groups=_grouped(profile.profilesets, lengths))
 
 
-def numbers_of(stage: Stage, analysis: Analysis, *, replicated: bool) -> Numbers:
+def precision_of(stage: Stage, analysis: Analysis, *, replicated: bool) -> Precision:
     """Return the numbers with which a stage runs its baseline and its profilesets."""
     if stage.target_error is None:
         return analysis.effective_numbers()
     run = one_run(stage, replicated=replicated)
-    return Numbers(iterations=run.iterations, target_error=run.target_error or 0.0)
+    return Precision(iterations=run.iterations, target_error=run.target_error or 0.0)
 
 
 def _grouped(profilesets: Sequence[ProfilesetText], lengths: Sequence[int]) -> list[Sequence[ProfilesetText]]:
@@ -378,7 +377,7 @@ def asked_of(
     stage: Stage, analysis: Analysis, *, text: str, culled: Collection[str], replicated: bool, threads: int
 ) -> Asked:
     """Return what a stage is asked to do. `text` is the profile with its included files."""
-    numbers = numbers_of(stage, analysis, replicated=replicated)
+    numbers = precision_of(stage, analysis, replicated=replicated)
     return Asked(
         profilesets=len(analysis.profilesets) - len(culled) if analysis.reports_all else 0,
         actors=0 if _HIDES_ACTORS in text else len(set(analysis.names)),

@@ -27,7 +27,7 @@ from jobs.execution.shard_plan import ProfilesetText
 from jobs.lifecycle import shard_moves
 from jobs.models import Artifact, Shard, ShardedStage
 from simc import report_merge, report_reader
-from simc.profiles.numbers import Numbers
+from simc.profiles.numbers import Precision
 from simc.report_merge import BrokenShardReport
 from simc.reports import BrokenReport, Report, merged_report, wrong_iterations
 
@@ -59,7 +59,7 @@ class ShardResults:
     """
 
     def __init__(
-        self, numbers: Numbers, stage: ShardedStage, *, groups: Sequence[Sequence[ProfilesetText]]
+        self, numbers: Precision, stage: ShardedStage, *, groups: Sequence[Sequence[ProfilesetText]]
     ) -> None:
         self.stage, self.precision, self.groups = stage, numbers, groups
         self.count = 1 + len(groups)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from jobs.artifacts.credentials import GameCredentials
-from jobs.enums import ErrorCode, ShardStatus, Status
+from jobs.enums import ErrorCode, ShardStatus, Status, StopReason
 from jobs.errors import GivesUp, WorkerStops
 from jobs.execution import build_probe, runner, shard_files, verdict
 from jobs.execution.directories import private_directory
@@ -30,16 +30,15 @@ from jobs.results import blame
 from sandbox.confinement import NotRunnable, require_runnable
 from sandbox.private_directory import PrivateDirectory
 from sandbox.process import (
+    ConfinedProcess,
     Ended,
     LauncherLost,
     NotExecutable,
+    NotStarted,
     OnLine,
     OnLineEnd,
-    SimulatorNotStarted,
-    SimulatorProcess,
     ignore_line_end,
 )
-from sandbox.stop_reasons import StopReason
 from simc import command
 from simc.reports import BrokenReport, Report
 from simc.shortfall import Asked
@@ -142,11 +141,11 @@ class SimulatorRun:
             raise RunLost(f"the launcher of stage {self.stage}, shard {self.shard.number} died")
         return ended
 
-    def _started(self, directory: PrivateDirectory, arguments: Sequence[str]) -> SimulatorProcess:
+    def _started(self, directory: PrivateDirectory, arguments: Sequence[str]) -> ConfinedProcess:
         """Return the process. Raises LeaseLost, RunLost, MachineFault if the sandbox fails, or BuildBroken."""
         return tried_twice(partial(self._start, directory, arguments), NotRunnable, NotExecutable, lease=self.lease)
 
-    def _start(self, directory: PrivateDirectory, arguments: Sequence[str]) -> SimulatorProcess:
+    def _start(self, directory: PrivateDirectory, arguments: Sequence[str]) -> ConfinedProcess:
         """Start the process. Raises RunLost, MachineFault, NotRunnable or NotExecutable."""
         require_runnable(Path(self.build.executable), readable=[Path(path) for path in self.build.readable_paths])
         process = runner.simulator(
@@ -165,7 +164,7 @@ class SimulatorRun:
             raise RunLost(str(error)) from error
         except NotExecutable:
             raise
-        except SimulatorNotStarted as error:
+        except NotStarted as error:
             logger.error("the sandbox does not start: %s", error)
             raise MachineFault("the sandbox does not start") from error
         return process
@@ -175,7 +174,7 @@ class SimulatorRun:
             self.is_reporting = True
         self.callbacks.on_line(stream, text)
 
-    def _watch(self, process: SimulatorProcess) -> Ended:
+    def _watch(self, process: ConfinedProcess) -> Ended:
         """Wait for the end of the process, and stop it when its limit says so. Raises LeaseLost or WorkerStops.
 
         Everything that can be slow is done by a second thread, so it cannot delay a deadline.
@@ -194,7 +193,7 @@ class SimulatorRun:
                     return self._stop(process, reason)
         return ended
 
-    def _stop(self, process: SimulatorProcess, reason: StopReason) -> Ended:
+    def _stop(self, process: ConfinedProcess, reason: StopReason) -> Ended:
         """Stop the process and return how it ended."""
         self.must_stop = True
         grace = CANCEL_GRACE_SECONDS if reason == StopReason.CANCELLED else self.limit.cap_grace_seconds

@@ -10,7 +10,7 @@ from django.db import Error as DatabaseError
 
 from jobs.artifacts import artifact_files
 from jobs.artifacts.credentials import GameCredentials
-from jobs.enums import ErrorCode, Status
+from jobs.enums import ErrorCode, Status, StopReason
 from jobs.errors import GivesUp
 from jobs.execution import shard_plan, verdict
 from jobs.execution.conductor import Conductor, OnlyShard, StageResult, StageWork
@@ -18,6 +18,7 @@ from jobs.execution.lease import Lease
 from jobs.execution.outputs import missing, scrubber_of
 from jobs.execution.progress import JobProgress, has_means
 from jobs.execution.results import Results
+from jobs.execution.simulator_run import arguments_of
 from jobs.execution.time_limits import Budget, JobLimit
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.lifecycle.job_moves import Outcome
@@ -27,7 +28,6 @@ from jobs.planning.input_text import InputText
 from jobs.planning.multistage import Stage, StagePlan
 from jobs.planning.past_jobs import PastJob, StageStatistics
 from jobs.results import details, labels
-from sandbox.stop_reasons import StopReason
 from simc.reports import BrokenReport
 from simc.shortfall import Asked
 from simservice.telemetry import known_errors
@@ -196,6 +196,7 @@ class Stages:
             stage=stage,
             number=stage.number if self.plan.enabled else None,
             text=multistage.stage_text(stage, self.input.text, self.analysis, culled=culled, replicates=replicates),
+            arguments=arguments_of(self.job, has_html=has_html),
             replicates=replicates,
             asked=asked,
             has_html=has_html,

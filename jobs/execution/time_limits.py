@@ -10,12 +10,11 @@ from typing import Protocol
 
 from billing import prices
 from billing.errors import InsufficientCredits
-from jobs.enums import Renewal
+from jobs.enums import Renewal, StopReason
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import SLICE_SECONDS, Job
-from sandbox.stop_reasons import StopReason
 
 logger = logging.getLogger(__name__)
 

@@ -28,12 +28,12 @@ from jobs.enums import (
     Renewal,
     ReturnCause,
     Status,
+    StopReason,
 )
 from jobs.lifecycle import counters, usage, webhook_events
 from jobs.lifecycle.transitions import GROUPS, JobMove, ShardMove, require
 from jobs.live.progress import last_percent
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
-from sandbox.stop_reasons import StopReason
 from simc import report_details
 from simservice.ids import NEW_ID
 from simservice.postgresql.statements import RowReader, load, run

@@ -81,7 +81,7 @@ WITH held AS (
     WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {claimed}
         AND (%(shard_id)s::bigint IS NULL OR EXISTS (
             SELECT FROM jobs_shard
-            WHERE id = %(shard_id)s AND try_number = %(try_number)s AND jobs_shard.status = 'running'
+            WHERE id = %(shard_id)s AND try_number = %(try_number)s AND jobs_shard.status IN {end_shard_from}
         ))
     FOR NO KEY UPDATE
 ), started AS (

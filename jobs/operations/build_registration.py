@@ -22,7 +22,7 @@ from jobs.execution.directories import private_directory
 from jobs.execution.outputs import Outputs, scrubber_of
 from jobs.models import Build, Job
 from jobs.planning import input_text
-from sandbox.process import NotExecutable, SimulatorNotStarted
+from sandbox.process import NotExecutable, NotStarted
 from simc import command
 from simc.profiles import bundle
 from simc.profiles.analysis import Analysis, analyse_submitted
@@ -253,7 +253,7 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
                 ended = process.wait(PROFILE_SECONDS)
         except NotExecutable as error:
             return f"The build cannot be run: {error}"[:REASON_CHARACTERS]
-        except SimulatorNotStarted as error:
+        except NotStarted as error:
             raise NotChecked(str(error)) from error
         if ended is not None and ended.is_lost:
             raise NotChecked(f"The launcher of {build.executable} died.")

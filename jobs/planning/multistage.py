@@ -12,9 +12,8 @@ from statistics import NormalDist, fmean
 
 from jobs.enums import MultistageReason, StageLabel
 from simc.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, with_limits
-from simc.profiles.numbers import Bounds
+from simc.profiles.numbers import Bounds, read_integer, read_number
 from simc.profiles.selection import remaining_lines
-from simc.profiles.values import read_integer, read_number
 from simc.reports import Profileset, Statistics, fights_of
 
 SUFFIX = "~replicate"

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 
 from jobs.models import Build, Job
-from simc.profiles.numbers import Numbers
+from simc.profiles.numbers import Precision
 from simc.reports import Report, fights_of
 
 READ_JOBS = 40
@@ -135,7 +135,7 @@ class PastJob:
     spread: float
 
 
-def expected_set_seconds(job: Job, build: Build, *, numbers: Numbers) -> float | None:
+def expected_set_seconds(job: Job, build: Build, *, numbers: Precision) -> float | None:
     """Return the expected simulator seconds of one profileset with these numbers, or None without past jobs.
 
     Past jobs on the build count, or those on other builds if there are none. One query.
@@ -151,7 +151,7 @@ def expected_set_seconds(job: Job, build: Build, *, numbers: Numbers) -> float |
     return expected_seconds(chosen, numbers=numbers) if chosen else None
 
 
-def expected_seconds(jobs: Iterable[PastJob], *, numbers: Numbers) -> float:
+def expected_seconds(jobs: Iterable[PastJob], *, numbers: Precision) -> float:
     """Return the expected seconds of one profileset from at least one past job.
 
     Medians are used, so one unusual job does not change the result.
@@ -169,7 +169,7 @@ def measured(report: Report, *, seconds: float) -> PastJob | None:
     return PastJob(pace=seconds / sum(fights), spread=median(spreads)) if spreads and all(fights) else None
 
 
-def expected_fights(numbers: Numbers, *, spread: float) -> float:
+def expected_fights(numbers: Precision, *, spread: float) -> float:
     """Return how many fights a simulation needs if their standard deviation is `spread` percent of the mean."""
     if numbers.target_error <= 0:
         return numbers.iterations

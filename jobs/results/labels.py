@@ -3,12 +3,20 @@
 import math
 from collections.abc import Sequence
 
-from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, ReturnCause, StageLabel, Status
+from jobs.enums import (
+    ErrorCode,
+    MultistageReason,
+    Priority,
+    PublicStatus,
+    ReturnCause,
+    StageLabel,
+    Status,
+    StopReason,
+)
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.results import blame
 from jobs.results.blame import Cause
 from sandbox.layers import Layer
-from sandbox.stop_reasons import StopReason
 from simc.reports import NotReached
 
 STATUSES = {
@@ -107,7 +115,7 @@ SANDBOX_LAYERS: dict[str, str] = {
     Layer.USER_NAMESPACE: "user namespace",
     Layer.RLIMITS: "resource limits",
     Layer.SECCOMP: "system call filter (seccomp)",
-    Layer.GAME_API_EXIT: "network access to the game API only",
+    Layer.PROXY: "network access to the game API only",
 }
 ARTIFACTS = {
     Artifact.Kind.JSON_REPORT: "JSON report",

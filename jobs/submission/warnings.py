@@ -4,8 +4,7 @@ from typing import Any
 
 from jobs.models import Build
 from jobs.submission.request import Submission
-from simc.profiles.analysis import LISTED_WARNINGS, Analysis
-from simc.profiles.analysis import warnings as profile_warnings
+from simc.profiles.analysis import LISTED_WARNINGS, Analysis, profile_warnings
 
 
 def warnings_of(submission: Submission, analysis: Analysis, *, build: Build | None) -> list[dict[str, Any]]:

@@ -16,11 +16,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def owner() -> Membership:
-    return make_member()
-
-
-@pytest.fixture
 def job(owner: Membership) -> Job:
     return make_job(default_client(owner.account), metadata={"title": "Raid night"}, character="Frosty")
 

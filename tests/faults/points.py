@@ -26,7 +26,7 @@ from jobs.models import Artifact, ShardedStage
 from jobs.queue import announcements, claims, sweep
 from jobs.submission import accept
 from jobs.submission.idempotency import ByIdempotencyKey
-from sandbox.process import SimulatorProcess
+from sandbox.process import ConfinedProcess
 
 # An action at a point, which may return the injected fault, and a function that installs an action.
 Action = Callable[[], object]
@@ -125,8 +125,8 @@ def after_storing(action: Action) -> None:
 POINTS: dict[str, Arm] = {
     "while the claim runs": during("claim_job"),
     "claimed": partial(after, claims, "claim_work"),
-    "before the simulator": partial(before, SimulatorProcess, "start"),
-    "simulator started": partial(after, SimulatorProcess, "start"),
+    "before the simulator": partial(before, ConfinedProcess, "start"),
+    "simulator started": partial(after, ConfinedProcess, "start"),
     "before the run is recorded": partial(before, job_moves, "start_run"),
     "while the start runs": during("start_run"),
     "run recorded": partial(after, job_moves, "start_run"),

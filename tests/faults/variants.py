@@ -12,14 +12,13 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from jobs.enums import CLAIMED, WAITING, Renewal, Status
+from jobs.enums import CLAIMED, WAITING, Renewal, Status, StopReason
 from jobs.execution import verdict
 from jobs.execution.shard_results import CollectedShard, ShardResults
 from jobs.execution.time_limits import Allowance
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.models import Job, JobEvent, Shard
 from jobs.queue import claims, sweep
-from sandbox.stop_reasons import StopReason
 from simservice.redis.client import redis
 
 

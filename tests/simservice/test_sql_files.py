@@ -8,9 +8,8 @@ from django.conf import settings
 
 from billing.models import Pocket
 from clients.models import Membership
-from jobs.enums import ACTIVE, CLAIMED, WAITING, ShardStatus, Status
+from jobs.enums import ACTIVE, CLAIMED, WAITING, ShardStatus, Status, StopReason
 from jobs.submission.store import Rule
-from sandbox.stop_reasons import StopReason
 from simservice.postgresql.statements import load
 from webhooks.models import Delivery, Event
 

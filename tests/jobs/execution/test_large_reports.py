@@ -126,7 +126,10 @@ def test_a_linked_html_report_is_listed_as_missing(
         directory.log(stream).touch()
     make(directory.cwd / "report.html", directory.log("stderr"))
     outputs = Outputs(make_running_job(), directory, Scrubber(), stage=2, has_html=True)
-    stored = [kind for kind, _ in outputs.artifacts("")]
+    stored = []
+    for kind, opened in outputs.artifacts(""):
+        opened.close()
+        stored.append(kind)
     assert stored == ["input", "stdout_log", "stderr_log"]
     assert {"kind": "html_report", "stage": 2, "reason": reason} in outputs.missing
 

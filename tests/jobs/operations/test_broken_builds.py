@@ -23,7 +23,7 @@ from jobs.models import Build, Job, JobEvent, Run
 from jobs.operations import build_registration
 from jobs.planning.multistage import Stage
 from jobs.queue import claims, sweep
-from sandbox.process import LauncherLost, SimulatorNotStarted, SimulatorProcess
+from sandbox.process import ConfinedProcess, LauncherLost, NotStarted
 from tests.admin_actions import act, choose
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -247,20 +247,20 @@ def test_a_simulator_exiting_with_127_does_not_break_its_build(tmp_path: Path) -
     assert build_of(job) == build
 
 
-@pytest.mark.parametrize("failure", [LauncherLost, SimulatorNotStarted])
+@pytest.mark.parametrize("failure", [LauncherLost, NotStarted])
 def test_a_lost_check_does_not_break_a_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
     """The simulator exits with 127, and the sandbox of the check that follows fails."""
     build = stand_in(tmp_path, "new", f"{PRINTS_ITS_VERSION}\nsys.exit(127)")
-    start, starts = SimulatorProcess.start, iter(range(9))
+    start, starts = ConfinedProcess.start, iter(range(9))
 
-    def fails_at_the_second(self: SimulatorProcess) -> None:
+    def fails_at_the_second(self: ConfinedProcess) -> None:
         if next(starts):
             raise failure("the launcher ended")
         start(self)
 
-    monkeypatch.setattr(SimulatorProcess, "start", fails_at_the_second)
+    monkeypatch.setattr(ConfinedProcess, "start", fails_at_the_second)
     monkeypatch.setattr(attempt, "LOST_PAUSE_SECONDS", 0.0)
     assert run().status == "running", "the sweep retries the job"
     build.refresh_from_db()
@@ -271,9 +271,9 @@ def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: py
     build = stand_in(tmp_path, "new")
 
     def fails(*_: object, **__: object) -> None:
-        raise SimulatorNotStarted("the sandbox lacks: own identity")
+        raise NotStarted("the sandbox lacks: own identity")
 
-    monkeypatch.setattr(SimulatorProcess, "start", fails)
+    monkeypatch.setattr(ConfinedProcess, "start", fails)
     job = run()
     assert (job.status, job.error_code) == ("queued", None)
     assert JobEvent.objects.latest("pk").reason.endswith("the sandbox does not start")

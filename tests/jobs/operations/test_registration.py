@@ -18,7 +18,7 @@ from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
 from jobs.operations import build_registration
-from sandbox.process import LauncherLost, SimulatorProcess
+from sandbox.process import ConfinedProcess, LauncherLost
 from simc.profiles import bundle
 from tests.factories import make_job
 from tests.jobs.bundles import FILES, write
@@ -82,7 +82,7 @@ def test_a_failed_sandbox_is_not_blamed_on_the_build(tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise LauncherLost("the launcher ended")
 
-    monkeypatch.setattr(SimulatorProcess, "start", fails)
+    monkeypatch.setattr(ConfinedProcess, "start", fails)
     with pytest.raises(CommandError, match="was not checked: the launcher ended") as refused:
         registerbuild(script(tmp_path / "simc", f"echo '{VERSION}'"))
     # 3 would let `deploy/build-simulationcraft` remove the build.

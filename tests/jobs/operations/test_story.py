@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from billing.models import Entry
 from clients.audit import Actor
 from clients.models import AuditEvent
-from dashboard.templatetags.elapsed import elapsed
+from dashboard.templatetags.job_labels import elapsed
 from jobs.enums import Status
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Artifact, Job, JobEvent, Run

@@ -26,7 +26,7 @@ from jobs.execution.shard_results import ShardResults
 from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.models import Artifact, Build, Job, Run, Shard, ShardedStage
 from jobs.queue import executables
-from sandbox.process import SimulatorProcess
+from sandbox.process import ConfinedProcess
 from simservice import shutdown
 from tests.concurrency import at_once
 from tests.jobs.shards.helping_slots import helping
@@ -326,15 +326,15 @@ def test_losses_stop_the_shard_that_the_conductor_runs(tmp_path: Path) -> None:
 
 def test_a_lost_launcher_of_a_helper_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path, seconds=0.5)
-    processes: list[SimulatorProcess] = []
-    start = SimulatorProcess.start
+    processes: list[ConfinedProcess] = []
+    start = ConfinedProcess.start
 
-    def started(process: SimulatorProcess) -> None:
+    def started(process: ConfinedProcess) -> None:
         start(process)
         if threading.current_thread() is not threading.main_thread():
             processes.append(process)
 
-    monkeypatch.setattr(SimulatorProcess, "start", started)
+    monkeypatch.setattr(ConfinedProcess, "start", started)
 
     def kill() -> None:
         wait_for_shard(seat=1)

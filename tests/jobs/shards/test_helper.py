@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import OperationalError
 from django.db.models.functions import Now
 from pytest_django import Settings
 
+from jobs.enums import StopReason
 from jobs.execution import helper, machine, runner, shard_files
-from jobs.execution.lease import LeaseLost
 from jobs.execution.machine import RunLost
 from jobs.execution.simulator_run import ShardRun
 from jobs.execution.time_limits import Allowance
 from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.queue import executables
-from sandbox.stop_reasons import StopReason
 from simservice import shutdown
 from simservice.telemetry.logs import AddIds
 from tests.concurrency import at_once
@@ -263,9 +261,8 @@ def test_a_lease_extends_its_allowance(settings: Settings) -> None:
     allowance = allowance_of(stage)
     allowance.started = time.monotonic() - 4
     allowance.lease.renew()
-    assert allowance.allowance_ms == pytest.approx(stage.slice_ms + 4000, abs=200)
+    assert stage.slice_ms + 4000 <= allowance.allowance_ms <= stage.slice_ms + allowance.ran_ms
     assert allotted(stage) == allowance.allowance_ms
-    assert allowance.seconds_left == pytest.approx(stage.slice_ms / 1000, abs=0.2)
 
 
 def test_simultaneous_renewals_extend_once() -> None:
@@ -273,21 +270,8 @@ def test_simultaneous_renewals_extend_once() -> None:
     allowance = allowance_of(stage)
     allowance.started = time.monotonic() - 4
     at_once(4, allowance.lease.renew)
-    assert allowance.allowance_ms == pytest.approx(stage.slice_ms + 4000, abs=500)
+    assert stage.slice_ms + 4000 <= allowance.allowance_ms <= stage.slice_ms + allowance.ran_ms
     assert allotted(stage) == allowance.allowance_ms
-
-
-def test_a_lease_without_the_database_is_lost_when_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OperationalError
-
-    stage = make_stage()
-    monkeypatch.setattr(shard_moves, "renew_shard", fail)
-    with allowance_of(stage).lease as lease:
-        assert not lease.lost.wait(1)
-        assert lease.lost.wait(5)
-        with pytest.raises(LeaseLost):
-            lease.require()
 
 
 def test_new_funds_give_a_used_up_allowance_more_time() -> None:

@@ -1,4 +1,4 @@
-"""The second stage of a start: it drops all privileges that a simulator does not need, then executes the simulator.
+"""The last step of a start: drop all privileges that the program does not need, and execute it.
 
 It runs in a new process below the supervisor (`sandbox.supervisor`). If bubblewrap is used, it first joins
 bubblewrap's namespaces, which the supervisor has opened. Its specification is written by `sandbox.confinement`.
@@ -51,7 +51,7 @@ _libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 class _MissingProtection(Exception):
-    """A required protection is missing, so the simulator must not run; the message names it."""
+    """A required protection is missing, so the program must not run; the message names it."""
 
 
 def prctl(option: int, *arguments: int) -> int:
@@ -85,7 +85,7 @@ def _open_proxy_socket(port: int) -> socket.socket:
     return socket.create_server(("127.0.0.1", port))
 
 
-# Folders that the simulator's identity cannot enter
+# Folders that the program's identity cannot enter
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
@@ -126,17 +126,6 @@ def _bind(path: str, descriptor: int, *, is_writable: bool) -> None:
 
 
 # Identity, capabilities and limits
-
-
-def _drop_bounding_set() -> None:
-    """Ensure that no program executed later can gain a capability.
-
-    A process that may not change the set has no capabilities and cannot gain any.
-    """
-    drop = _libc.prctl
-    capability = 0
-    while drop(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
-        capability += 1
 
 
 def become_user(uid: int) -> None:
@@ -183,19 +172,12 @@ def restrict_system_calls(program: bytes) -> bool:
 
 @functools.cache
 def ignored_signals() -> list[int]:
-    """Return the signals that Python, the launcher or the worker's parent ignores; compute them before forking."""
+    """Return the signals that Python, the launcher or the caller's parent ignores; compute them before forking."""
     return [int(each) for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
 
 
-def _reset_signals() -> None:
-    """Reset ignored signals, because exec passes them on."""
-    for number in ignored_signals():
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-
-
 def _drop_rights(
-    specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int], *, is_adopted: bool
+    specification: dict[str, Any], supervisor: socket.socket, opened: Mapping[str, int], *, is_adopted: bool
 ) -> tuple[list[str], socket.socket | None]:
     """Apply every layer that this machine offers; return the layers and the proxy's listening socket, if any.
 
@@ -212,14 +194,18 @@ def _drop_rights(
         readable=specification["readable"], writable=specification["writable"], tcp_port=specification["proxy_port"]
     ):
         layers.append(Layer.LANDLOCK)
-    _drop_bounding_set()
+    # The bounding set: no program executed later gains a capability. A process that may not change it has none.
+    capability = 0
+    while _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
     if specification["uid"] is not None:
         become_user(specification["uid"])
         layers.append(Layer.OWN_UID)
     drop_capabilities()
     os.chdir(specification["cwd"])
-    if is_adopted:
-        _wait_until_adopted(first_stage)
+    # Wait until the supervisor is the parent of this process.
+    if is_adopted and not supervisor.recv(16):
+        raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
     # After the change of identity, which clears it.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     limit_resources(specification["limits"])
@@ -227,7 +213,9 @@ def _drop_rights(
     # Last, because the steps above need calls that the filter refuses.
     if restrict_system_calls(bytes.fromhex(specification["seccomp"])):
         layers.append(Layer.SECCOMP)
-    _require_protections(layers, specification["required"])
+    missing = [name for name, sources in specification["required"].items() if not set(sources) & set(layers)]
+    if missing:
+        raise _MissingProtection(f"the sandbox lacks: {', '.join(missing)}")
     return layers, listener
 
 
@@ -246,63 +234,49 @@ def _enter_namespaces(
     if not specification["proxy_port"]:
         return layers, None
     if Layer.NETWORK_NAMESPACE not in layers:
-        raise _MissingProtection("game credentials need a network namespace, which this machine does not allow")
+        raise _MissingProtection("a proxy needs a network namespace, which this machine does not allow")
     return layers, _open_proxy_socket(specification["proxy_port"])
 
 
-def _wait_until_adopted(first_stage: socket.socket) -> None:
-    """Wait until the first stage is this process's parent. Raises OSError if it has died."""
-    if not first_stage.recv(16):
-        raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-
-
 def _reveal_covered(specification: dict[str, Any]) -> None:
-    """Make the build and the working directory reachable. Raises _MissingProtection with a closed folder's name."""
+    """Make the program and the working directory reachable. Raises _MissingProtection."""
     try:
         reveal(specification["covered"], specification["revealed"], specification["cwd"])
     except OSError as error:
         folder = specification["covered"][0]
         raise _MissingProtection(
             f"other users cannot enter {folder}, and this machine allows no mount namespaces ({error.strerror}). "
-            f"Move the build and DATA_DIR to folders that other users can enter, or run: chmod o+x {folder}"
+            f"Move the program and its directory to folders that other users can enter, or run: chmod o+x {folder}"
         ) from error
 
 
-def _require_protections(layers: list[str], required: dict[str, list[str]]) -> None:
-    """Raise _MissingProtection unless each required protection is provided by one of its layers."""
-    missing = [name for name, sources in required.items() if not set(sources) & set(layers)]
-    if missing:
-        raise _MissingProtection(f"the sandbox lacks: {', '.join(missing)}")
-
-
-def _send_layers(first_stage: socket.socket, layers: list[str], listener: socket.socket | None) -> None:
-    """Send the layers and the proxy's listening socket to the first stage."""
-    message = json.dumps({"layers": layers}).encode()
-    socket.send_fds(first_stage, [message], [] if listener is None else [listener.fileno()])
-
-
-def enter(
-    specification: dict[str, Any], first_stage: socket.socket, opened: Mapping[str, int], *, is_adopted: bool
+def confine_and_exec(
+    specification: dict[str, Any], supervisor: socket.socket, opened: Mapping[str, int], *, is_adopted: bool
 ) -> NoReturn:
-    """Execute the simulator. If the first stage has died meanwhile, sending the layers fails and this process ends.
+    """Execute the program. If the supervisor has died meanwhile, sending the layers fails and this process ends.
 
-    With `is_adopted`, this process forks inside the namespaces, and the first stage adopts the new process.
+    With `is_adopted`, this process forks inside the namespaces, and the supervisor adopts the new process.
 
-    Executing the simulator closes the socket to the first stage, which signals success.
+    Executing the program closes the socket to the supervisor, which signals success.
     """
     command = specification["command"]
     try:
-        _send_layers(first_stage, *_drop_rights(specification, first_stage, opened, is_adopted=is_adopted))
-        _reset_signals()
+        layers, listener = _drop_rights(specification, supervisor, opened, is_adopted=is_adopted)
+        passed = [] if listener is None else [listener.fileno()]
+        socket.send_fds(supervisor, [json.dumps({"layers": layers}).encode()], passed)
+        # Exec passes ignored and blocked signals on.
+        for number in ignored_signals():
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
     except (_MissingProtection, namespaces.NotJoined, OSError) as error:
-        _fail(first_stage, str(error))
+        _fail(supervisor, str(error))
     try:
-        os.execve(command[0], command, specification["environment"])  # noqa: S606 - becomes the simulator
+        os.execve(command[0], command, specification["environment"])  # noqa: S606 - becomes the program
     except OSError as error:
-        _fail(first_stage, f"{command[0]}: {error.strerror}", file_fault=error.errno not in SHORTAGES)
+        _fail(supervisor, f"{command[0]}: {error.strerror}", file_fault=error.errno not in SHORTAGES)
 
 
-def _fail(first_stage: socket.socket, error: str, *, file_fault: bool = False) -> NoReturn:
-    """Report to the first stage why the simulator cannot start, and whether its file is the cause; then exit."""
-    first_stage.send(json.dumps({"error": error, "file_fault": file_fault}).encode())
+def _fail(supervisor: socket.socket, error: str, *, file_fault: bool = False) -> NoReturn:
+    """Report to the supervisor why the program cannot start, and whether its file is the cause; then exit."""
+    supervisor.send(json.dumps({"error": error, "file_fault": file_fault}).encode())
     os._exit(1)
