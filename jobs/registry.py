@@ -33,7 +33,7 @@ def available(git_branch: str) -> QuerySet[Build]:
 
 
 def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
-    """Return the build that a channel means at `now` (UTC), without its lists of files, or None. One query."""
+    """Return the build that a channel means at `now` (UTC), without its lists of files, or None."""
     return _candidates(channel, git_branch, now=now).defer("profiles", "includable").first()
 
 
@@ -72,7 +72,7 @@ def order_parameters(now: datetime) -> dict[str, Any]:
 
 
 def current(*, with_files: bool = False) -> list[tuple[Channel, Build]]:
-    """Return the current build of each channel on each branch, if it has one. Two queries.
+    """Return the current build of each channel on each branch, if it has one.
 
     A build can list thousands of files, so its `profiles` and `includable` are read only `with_files`.
     """
@@ -83,7 +83,7 @@ def current(*, with_files: bool = False) -> list[tuple[Channel, Build]]:
 
 
 def _builds_by_channel(branches: Iterable[str], *, now: datetime) -> dict[tuple[str, Channel], UUID]:
-    """Return the build ids of the channels of some branches at `now`, by branch and channel. One query."""
+    """Return the build ids of the channels of some branches at `now`, by branch and channel."""
     keys = [(branch, channel) for branch in branches for channel in Channel]
     queries = [
         _candidates(channel, branch, now=now).annotate(index=Value(index)).values_list("index", "pk")[:1]
@@ -110,7 +110,7 @@ class BundledNames(Container[str]):
 
     @cached_property
     def names(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names of files that simulate alone, and of the others. One query."""
+        """The names of files that simulate alone, and of the others."""
         builds = available(self.git_branch)
         if self.build_id is not None:
             builds = builds.filter(pk=self.build_id)
@@ -144,7 +144,7 @@ def withdraw_old() -> int:
 
 
 def _unneeded(*, now: datetime, days: int) -> QuerySet[Build]:
-    """Return builds available or broken for `days` that no channel or unfinished job needs. Two queries."""
+    """Return builds available or broken for `days` that no channel or unfinished job needs."""
     before = now - timedelta(days=days)
     branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
     unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
@@ -183,7 +183,7 @@ def withdraw(builds: QuerySet[Build]) -> int:
 
 
 def emptied_branches(builds: QuerySet[Build]) -> set[str]:
-    """Return the branches whose available builds are all among `builds`. One query."""
+    """Return the branches whose available builds are all among `builds`."""
     same_branch = Build.objects.filter(withdrawn_at=None, git_branch=OuterRef("git_branch"))
     last = builds.filter(~Exists(same_branch.exclude(pk__in=builds.values("pk"))), withdrawn_at=None)
     return set(last.values_list("git_branch", flat=True))

@@ -277,7 +277,7 @@ REST_FRAMEWORK = {
     # Endpoints that read a body list their own parsers.
     "DEFAULT_PARSER_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.negotiation.JsonOnly",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.parsers.JsonOnly",
     "DEFAULT_METADATA_CLASS": None,
     "URL_FORMAT_OVERRIDE": None,
     "EXCEPTION_HANDLER": "simservice.api.exception_handler.exception_handler",

@@ -32,7 +32,7 @@ from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Artifact, Build, Job
 from jobs.planning.input_text import CannotRun
 from jobs.queue import claims
-from jobs.queue.expiring_set import Skipped
+from jobs.queue.expiring_set import ExpiringSet
 from simservice.postgresql.statements import RowReader, load, run
 from simservice.telemetry import known_errors, tracing
 from simservice.telemetry.logs import log_ids
@@ -44,7 +44,7 @@ SQL = load(__file__, columns=_BUILD.columns)
 REDIS_ATTEMPTS = 10
 REDIS_RETRY_SECONDS = 1.0
 # Builds that this machine lacks, so that not every job tries them
-absent_builds = Skipped[UUID](seconds=60)
+absent_builds = ExpiringSet[UUID](seconds=60)
 
 # The input is not at fault, and another attempt could not recover them.
 CREDENTIALS_LOST = Outcome(

@@ -16,7 +16,7 @@ from jobs.enums import ErrorCode, Status, StopReason
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from jobs.results import blame
-from jobs.results.blame import Cause
+from jobs.results.blame import FailureCause
 from sandbox import locales
 from sandbox.private_directory import megabytes
 from simc.reports import BrokenReport, Report
@@ -100,7 +100,7 @@ def incomplete(report: Report, asked: Asked, messages: Messages = NO_MESSAGES) -
         return None
     error_message = messages.error_message() or next(iter(report.errors), None)
     is_theirs = (
-        lack is not None and lack.only_profilesets and blame.named_cause(error_message) in (None, Cause.TEXT)
+        lack is not None and lack.only_profilesets and blame.named_cause(error_message) in (None, FailureCause.TEXT)
     )
     return Outcome(
         status=Status.FAILED,
@@ -175,7 +175,7 @@ def _without_report(report: BrokenReport, messages: Messages) -> Outcome:
     """Return the outcome of a simulator that exited with 0 without a valid report."""
     error_message = messages.error_message()
     cause = blame.named_cause(error_message)
-    if error_message and cause in (Cause.NOTHING, Cause.TEXT):
+    if error_message and cause in (FailureCause.NOTHING, FailureCause.TEXT):
         return Outcome(status=Status.FAILED, error_code=blame.ERROR_CODES[cause], reason=error_message)
     reason = f"The simulator wrote no valid report: {report}."
     return _crashed(reason, error_message or messages.last_remark())

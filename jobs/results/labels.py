@@ -15,7 +15,7 @@ from jobs.enums import (
 )
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.results import blame
-from jobs.results.blame import Cause
+from jobs.results.blame import FailureCause
 from sandbox.layers import Layer
 from simc.reports import NotReached
 
@@ -68,15 +68,15 @@ STOPPED_ADVICE: dict[str, str] = {
     StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less to disk.",
     StopReason.MEMORY_LIMIT: f"{SMALLER_JOBS} needs less memory.",
 }
-CAUSE_ADVICE: dict[Cause, str] = {
-    Cause.PLATFORM: (
+CAUSE_ADVICE: dict[FailureCause, str] = {
+    FailureCause.PLATFORM: (
         "The profile did not cause this error: the game platform could not be reached or did not respond as "
         "expected. Run the job again later."
     ),
-    Cause.REPORT: NOT_THE_PROFILE,
-    Cause.DISK: NOT_THE_PROFILE,
-    Cause.MEMORY: STOPPED_ADVICE[StopReason.MEMORY_LIMIT],
-    Cause.BUILD: CRASHED,
+    FailureCause.REPORT: NOT_THE_PROFILE,
+    FailureCause.DISK: NOT_THE_PROFILE,
+    FailureCause.MEMORY: STOPPED_ADVICE[StopReason.MEMORY_LIMIT],
+    FailureCause.BUILD: CRASHED,
 }
 EVENTS = {
     Status.PENDING: "Submitted",

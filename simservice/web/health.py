@@ -48,7 +48,7 @@ HEALTHZ = Operation(
     id="getHealth",
     tag="Health",
     summary="Check liveness",
-    responses={200: ResponseSpec(description="The process is running.", shape=Alive, example={"status": "ok"})},
+    returns=ResponseSpec(description="The process is running.", shape=Alive, example={"status": "ok"}),
 )
 READYZ = Operation(
     id="getReadiness",
@@ -56,18 +56,18 @@ READYZ = Operation(
     summary="Check readiness",
     description="The service is ready if the database, Redis and at least one simulation worker are available, and "
     "this process's clock agrees with the database's.",
-    responses={
-        200: ResponseSpec(
-            description="The service is ready.",
-            shape=Readiness,
-            example={"status": "ok", **dict.fromkeys(DEPENDENCIES, True), "sandbox": LAYERS_EXAMPLE},
-        ),
+    returns=ResponseSpec(
+        description="The service is ready.",
+        shape=Readiness,
+        example={"status": "ok", **dict.fromkeys(DEPENDENCIES, True), "sandbox": LAYERS_EXAMPLE},
+    ),
+    also={
         503: ResponseSpec(
             description="The service is not ready. A client that asks for JSON with `Accept`, or sends a key, gets "
             "the error `queue_unavailable` instead, with these fields in `meta`.",
             shape=Readiness,
             example={"status": "unavailable", **dict.fromkeys(DEPENDENCIES, True), "worker": False, "sandbox": []},
-        ),
+        )
     },
 )
 

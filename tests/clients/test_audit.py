@@ -24,7 +24,7 @@ from jobs.errors import JobAlreadyEnded
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Job
 from jobs.operations import operator_actions
-from jobs.results import sharing
+from jobs.results import edits
 from simservice.api.addresses import client_address
 from tests.concurrency import at_once
 from tests.factories import (
@@ -145,7 +145,7 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "disable webhook": lambda world: endpoints.disable(world.client, by=world.by),
     "cancel": lambda world: cancellation.cancel(world.waiting, by=world.by),
     "cancel running": lambda world: cancellation.cancel(world.running, by=world.by),
-    "replace links": lambda world: sharing.replace_links(world.running, by=world.by),
+    "replace links": lambda world: edits.replace_links(world.running, by=world.by),
     "requeue": lambda world: operator_actions.requeue(world.running, by=world.by),
     "release": lambda world: operator_actions.release(world.running, by=world.by),
 }

@@ -17,7 +17,7 @@ from jobs.lifecycle import job_moves
 from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.queue import forecast, position_samples, sweep
 from jobs.queue.forecast import estimated_start
-from jobs.queue.position_samples import Mark
+from jobs.queue.position_samples import PositionSample
 from simservice import worker_heartbeats
 from simservice.redis.client import redis
 from tests.conftest import Api
@@ -397,5 +397,5 @@ def test_a_snapshot_can_be_read_back_from_redis() -> None:
     forecast.publish()
     snapshot = forecast.current()
     assert snapshot is not None
-    assert isinstance(snapshot.marks[0], Mark)
+    assert isinstance(snapshot.marks[0], PositionSample)
     assert json.loads(str(redis().get(forecast.KEY)))["slots"] == 2

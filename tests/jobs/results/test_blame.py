@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.results.blame import Cause, cause_of, is_crash, named_cause
+from jobs.results.blame import FailureCause, cause_of, is_crash, named_cause
 
 CHARACTER = "Unable to download JSON from 'https://eu.api.example.com/profile/wow/character/a/b'"
 
@@ -10,47 +10,53 @@ CHARACTER = "Unable to download JSON from 'https://eu.api.example.com/profile/wo
 @pytest.mark.parametrize(
     ("message", "cause"),
     [
-        ("Nothing to sim!", Cause.NOTHING),
-        (f"Network error: {CHARACTER}", Cause.PLATFORM),
-        (CHARACTER, Cause.PLATFORM),
-        (f"{CHARACTER}: Blizzard API responded with internal server error (503), aborting", Cause.PLATFORM),
-        (f"{CHARACTER}: Error response 404 from Blizzard API: Not Found", Cause.TEXT),
-        (f"{CHARACTER}: HTTP 404", Cause.TEXT),
-        ("Network error: Unable to download JSON from 'https://a/404/not found/1'", Cause.PLATFORM),
-        ("Unable to authorize: Unable to fetch bearer token from 'https://a', response=401, error=", Cause.TEXT),
-        ("Unable to authorize: Unable to fetch bearer token from 'https://a', response=0, error=x", Cause.PLATFORM),
-        ("Network error: Could not resolve host: eu.api.example.com", Cause.PLATFORM),
-        ("Network error: host not found", Cause.PLATFORM),
-        ("Character not found", Cause.TEXT),
-        ("Unable to download item id '5' at slot head", Cause.TEXT),
-        ("Report output error: Unable to open json report 'report.json'", Cause.REPORT),
-        ("Failed to open JSON output file 'report.json'.", Cause.REPORT),
-        ("Error generating JSON report: JSON Writer did not accept document.", Cause.REPORT),
-        ("write: No space left on device", Cause.DISK),
-        ("std::bad_alloc", Cause.MEMORY),
-        ("Error in child simulation (1): no spell", Cause.BUILD),
-        ("locale::facet::_S_create_c_locale name not valid", Cause.BUILD),
+        ("Nothing to sim!", FailureCause.NOTHING),
+        (f"Network error: {CHARACTER}", FailureCause.PLATFORM),
+        (CHARACTER, FailureCause.PLATFORM),
+        (f"{CHARACTER}: Blizzard API responded with internal server error (503), aborting", FailureCause.PLATFORM),
+        (f"{CHARACTER}: Error response 404 from Blizzard API: Not Found", FailureCause.TEXT),
+        (f"{CHARACTER}: HTTP 404", FailureCause.TEXT),
+        ("Network error: Unable to download JSON from 'https://a/404/not found/1'", FailureCause.PLATFORM),
+        (
+            "Unable to authorize: Unable to fetch bearer token from 'https://a', response=401, error=",
+            FailureCause.TEXT,
+        ),
+        (
+            "Unable to authorize: Unable to fetch bearer token from 'https://a', response=0, error=x",
+            FailureCause.PLATFORM,
+        ),
+        ("Network error: Could not resolve host: eu.api.example.com", FailureCause.PLATFORM),
+        ("Network error: host not found", FailureCause.PLATFORM),
+        ("Character not found", FailureCause.TEXT),
+        ("Unable to download item id '5' at slot head", FailureCause.TEXT),
+        ("Report output error: Unable to open json report 'report.json'", FailureCause.REPORT),
+        ("Failed to open JSON output file 'report.json'.", FailureCause.REPORT),
+        ("Error generating JSON report: JSON Writer did not accept document.", FailureCause.REPORT),
+        ("write: No space left on device", FailureCause.DISK),
+        ("std::bad_alloc", FailureCause.MEMORY),
+        ("Error in child simulation (1): no spell", FailureCause.BUILD),
+        ("locale::facet::_S_create_c_locale name not valid", FailureCause.BUILD),
         ("Player 'A' uses call_action_list with unknown action list nolist", None),
         ("Option 'race' with value 'network error, no space left': unknown race", None),
         ("", None),
     ],
 )
-def test_messages_name_their_cause(message: str, cause: Cause | None) -> None:
+def test_messages_name_their_cause(message: str, cause: FailureCause | None) -> None:
     assert named_cause(message) == cause
 
 
 @pytest.mark.parametrize(
     ("message", "status", "cause"),
     [
-        (None, 60, Cause.PLATFORM),
-        (None, 61, Cause.REPORT),
+        (None, 60, FailureCause.PLATFORM),
+        (None, 61, FailureCause.REPORT),
         (None, 1, None),
-        ("an error", 81, Cause.TEXT),
-        ("Network error", 1, Cause.PLATFORM),
-        (f"{CHARACTER}: Error response 404 from Blizzard API", 60, Cause.TEXT),
+        ("an error", 81, FailureCause.TEXT),
+        ("Network error", 1, FailureCause.PLATFORM),
+        (f"{CHARACTER}: Error response 404 from Blizzard API", 60, FailureCause.TEXT),
     ],
 )
-def test_a_message_decides_before_the_status(message: str | None, status: int, cause: Cause | None) -> None:
+def test_a_message_decides_before_the_status(message: str | None, status: int, cause: FailureCause | None) -> None:
     assert cause_of(message, status) == cause
 
 
