@@ -23,8 +23,7 @@ from jobs.enums import ACTIVE, Channel
 from jobs.models import Build, Job
 from simc.profiles import bundle
 from simservice.clocks import database_time
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, run
+from simservice.postgresql.statements import RowReader, load, run
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from jobs.planning.input_text import CannotRun
 from jobs.queue import claims
 from jobs.queue.expiring_set import ExpiringSet
 from jobs.registry import Preparation
-from simservice.telemetry import causes, tracing
+from simservice.telemetry import known_errors, tracing
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _give_up(job: Job, lease: Lease, error: GivesUp) -> None:
         if isinstance(error, RunLost):
             lease.lost.wait(LOST_PAUSE_SECONDS)
         return
-    causes.report_of(error)
+    known_errors.report_if_known(error)
     deadline = {"queue_deadline_at": F("queue_deadline_at")} if error.keeps_deadline else {}
     _requeue(job, lease, reason=error.requeue_reason, **deadline)
 
@@ -110,7 +110,7 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         _discard(job, stored)
         raise
     except Exception as error:
-        if problem := causes.machine_problem(error):
+        if problem := known_errors.machine_problem(error):
             # Another machine may work. Otherwise, this worker would soon end every waiting job.
             _discard(job, stored)
             raise MachineFault(problem) from error

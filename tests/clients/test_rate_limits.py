@@ -18,7 +18,7 @@ from limits.strategies import SlidingWindowCounterRateLimiter
 from clients import rate_limits
 from clients.authentication import Caller
 from clients.models import ApiKey
-from clients.rate_counters import Counters, CountingStorage
+from clients.rate_limits import Counters, CountingStorage
 from simservice.api.parsers import StrictJSONParser
 from simservice.redis import client
 from simservice.telemetry.metrics import REGISTRY

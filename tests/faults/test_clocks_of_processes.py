@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.timeout(240),
 ]
 POSTGRESQLS = "that of PostgreSQL"
-DELETIONS = ("jobs.tasks.clear_expired", "privacy.tasks.delete_data", "webhooks.tasks.keep")
+DELETIONS = ("jobs.tasks.clear_expired", "privacy.tasks.delete_data", "webhooks.tasks.maintain")
 KINDS = ("web", "sim", "webhooks", "control", "beat")
 BODY = {
     "build": {"channel": "latest"},

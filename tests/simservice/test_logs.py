@@ -191,7 +191,7 @@ def test_a_deliverys_lines_have_the_event_and_the_job(lines: list[dict[str, Any]
     job = end_job(client)
     (attempt,) = claim_deliveries(STEADY, room=1)
     with closing(ConnectionPool()) as connections:
-        dispatcher.deliver(replace(attempt, body=cast(bytes, "text")), connections)
+        dispatcher.make_request(replace(attempt, body=cast(bytes, "text")), connections)
     ids = {"event_id": attempt.event, "job_id": job.pk, "account_id": client.account_id}
     assert lines[-1] | ids == lines[-1]
 
