@@ -57,7 +57,7 @@ class WebServer:
 
     @contextmanager
     def connection(self) -> Iterator[socket.socket]:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             yield connection
 
     def send(self, *parts: bytes, and_close: bool = False) -> Response:

@@ -165,10 +165,12 @@ def test_a_wait_counts_as_one_request(web: WebServer, key: tuple[ApiKey, str]) -
 
 def test_a_wait_is_measured_once(tmp_path: Path, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METRICS_TOKEN", "secret")
-    with web_server(tmp_path / "log") as web:
-        with Waiting(web, make_job(key[0].client), key[1], seconds=1) as waiting:
-            waiting.answer()
-        text = web.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
+    job, secret = make_job(key[0].client), key[1]
+    with web_server(tmp_path / "log") as web, Waiting(web, job, secret, seconds=1) as waiting:
+        waiting.answer()
+        # On the same connection, so that the wait has been counted.
+        waiting.socket.sendall(request(b"/metrics", b"Authorization: Bearer secret"))
+        text = waiting.answer().body.decode()
     route = '{method="GET",route="v1/sim/jobs/<str:job_id>/status",status="200"}'
     assert f"simservice_request_seconds_count{route} 2.0" in text
     assert "\nsimservice_thread_wait_seconds_count 2.0\n" in text
