@@ -26,8 +26,8 @@ from tests.emptying import empty_database
 from tests.factories import make_key
 from tests.faults.patient_worker import STATEMENT_SECONDS
 from tests.faults.proxy import Address, Proxy, proxy
-from tests.jobs.simulators import wait_until
 from tests.pgbouncer import start_pgbouncer
+from tests.waiting import wait_until
 from tests.web_server import Response, WebServer, request, web_server
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.direct]

@@ -50,6 +50,7 @@ def test_statement_timeouts_depend_on_the_process(process: str, limit: str) -> N
 def locked(web: WebServer, bearer: bytes) -> Iterator[psycopg.Connection]:
     """A transaction that blocks reads of jobs, artifacts and builds until it ends."""
     with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None}) as other:
+        other.execute("SET idle_in_transaction_session_timeout = 0")
         other.execute("LOCK TABLE jobs_job, jobs_artifact, jobs_build")
         yield other
 
