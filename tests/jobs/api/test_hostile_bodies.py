@@ -16,6 +16,9 @@ from bench.hostile import Body
 from simservice.web.wsgi_handler import Handler
 from tests.conftest import Api
 from tests.factories import make_account, make_key
+from tests.jobs.api.bodies import only_in
+
+pytestmark = [only_in("C"), pytest.mark.timeout(600)]
 
 # The target is 0.25 on an idle machine; CPU time grows when other processes use the caches.
 SECONDS = 0.5
