@@ -69,8 +69,8 @@ drill: .venv/.development
 	DRILL_SECONDS=$(DRILL_SECONDS) $(BIN)/python -m pytest -s tests/faults/test_backup_drill.py \
 		tests/end_to_end/test_node_drills.py
 
-# Figures with their aims and the previous run, saved in bench/results: 20 minutes on two quiet cores.
-# ARGS=--quick takes three minutes; ARGS=--help lists the options.
+# Figures with their aims and the previous run, saved in bench/results: 25 minutes on two quiet cores.
+# ARGS=--quick takes eight minutes; ARGS=--help lists the options.
 bench: .venv/.runtime
 	@$(BIN)/python -m bench $(ARGS)
 

@@ -1,75 +1,69 @@
-"""HTTP callers that submit jobs over persistent connections."""
+"""HTTP callers with persistent connections."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, RemoteDisconnected
+from typing import Any
 from urllib.parse import urlsplit
 
-PROFILE = 'mage="Ada"\nlevel=80\nrace=human\nspec=frost\nhead=,id=1,ilevel=680\niterations=100\n'
-BODY = json.dumps({"build": {"channel": "latest"}, "profile": {"text": PROFILE}}).encode()
+# One iteration: the simulator that sleeps then ends at once.
+PROFILE = 'mage="Ada"\nlevel=80\nrace=human\nspec=frost\nhead=,id=1,ilevel=680\niterations=1\n'
+JOBS = "/v1/sim/jobs"
+
+
+def submission(text: str = PROFILE, **runtime: Any) -> bytes:
+    """Return the body of a submission."""
+    fields = {"build": {"channel": "latest"}, "profile": {"text": text}, "runtime": runtime}
+    return json.dumps(fields).encode()
 
 
 class Caller:
     """One caller with one connection; not thread-safe."""
 
-    def __init__(self, url: str, key: str, *, body: bytes = BODY) -> None:
+    def __init__(self, url: str, key: str) -> None:
         self._connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        self._body = body
 
-    def submit(self) -> str:
+    def submit(self, text: str = PROFILE, **runtime: Any) -> int:
         """Submit a job and return its id."""
-        status, body = self._request("POST", "/v1/sim/jobs", self._body)
-        assert status in (200, 201, 202), body
-        return str(json.loads(body)["id"])
+        return int(self.request("POST", JOBS, submission(text, **runtime))["id"])
 
-    def _request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """Make a request. If the server has closed the idle connection, repeat it on a new connection."""
+    def timed(self, method: str, path: str, body: bytes | None = None) -> float:
+        """Make a request and return its duration in seconds."""
+        started = time.perf_counter()
+        self.request(method, path, body)
+        return time.perf_counter() - started
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> Any:
+        """Make a request and return the response. If the server has closed the idle connection, use a new one."""
         for is_last in (False, True):
             try:
                 self._connection.request(method, path, body=body, headers=self._headers)
                 response = self._connection.getresponse()
-                return response.status, response.read()
+                content = response.read()
             except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
                 self._connection.close()
                 if is_last:
                     raise
+            else:
+                assert response.status < 300, content
+                return json.loads(content)
         raise AssertionError
 
-    def timed_submit(self) -> float:
-        """Submit a job and return the duration of the request in seconds."""
-        started = time.perf_counter()
-        self.submit()
-        return time.perf_counter() - started
 
-
-def submit_until(
-    url: str, keys: Sequence[str], *, stop: threading.Event, may_go: Callable[[], bool]
-) -> list[float]:
-    """Submit with one caller for each key until `stop`, pausing while `may_go` is false; return the durations."""
-
-    def work(key: str) -> list[float]:
-        caller, durations = Caller(url, key), []
-        while not stop.is_set():
-            if may_go():
-                durations.append(caller.timed_submit())
-            else:
-                stop.wait(0.005)
-        return durations
-
-    with ThreadPoolExecutor(len(keys)) as pool:
-        return [seconds for part in pool.map(work, keys) for seconds in part]
+def in_parallel(calls: Callable[[int], Sequence[float]], *, callers: int) -> list[float]:
+    """Call `calls` with the number of each caller, in a thread of its own; return all their durations."""
+    with ThreadPoolExecutor(callers) as pool:
+        return [seconds for part in pool.map(calls, range(callers)) for seconds in part]
 
 
 def submit_many(url: str, keys: Sequence[str], *, count: int) -> list[float]:
     """Submit `count` jobs with one caller for each key; return the durations of the requests."""
 
-    def work(key: str) -> list[float]:
-        caller = Caller(url, key)
-        return [caller.timed_submit() for _ in range(count // len(keys))]
+    def submit(number: int) -> list[float]:
+        caller = Caller(url, keys[number])
+        return [caller.timed("POST", JOBS, submission()) for _ in range(count // len(keys))]
 
-    with ThreadPoolExecutor(len(keys)) as pool:
-        return [seconds for part in pool.map(work, keys) for seconds in part]
+    return in_parallel(submit, callers=len(keys))

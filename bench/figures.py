@@ -1,154 +1,104 @@
-"""All figures of `make bench`, with their aims."""
+"""All figures with their aims, by scenario."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class Value(NamedTuple):
-    """A measured value, with a remark such as its sample size; None if it cannot be measured here."""
+    """A measured value, with a remark such as its sample size."""
 
-    value: float | None
+    value: float
     note: str = ""
 
 
 Values = dict[str, Value]
 
 
-@dataclass(frozen=True)
-class Aim:
-    """The limit that a figure should meet."""
-
-    kind: Literal["at least", "at most"]
-    limit: float
-
-    def is_met_by(self, value: float) -> bool:
-        return value >= self.limit if self.kind == "at least" else value <= self.limit
-
-    def __str__(self) -> str:
-        return f"{'≥' if self.kind == 'at least' else '≤'} {self.limit:g}"
-
-
-def at_least(limit: float) -> Aim:
-    return Aim("at least", limit)
-
-
-def at_most(limit: float) -> Aim:
-    return Aim("at most", limit)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One row of the table. Figures without an aim help to explain other figures."""
+class Figure(NamedTuple):
+    """One row of the table, with its aim. Figures without an aim help to explain other figures."""
 
     key: str
     title: str
     unit: str
-    aim: Aim | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def aim(self) -> str:
+        return f"≥ {self.at_least:g}" if self.at_least else f"≤ {self.at_most:g}" if self.at_most else ""
+
+    def judge(self, value: float) -> str:
+        """Return a mark for whether a value meets the aim; nothing without an aim."""
+        is_met = (self.at_least or value) <= value <= (self.at_most or value)
+        return "" if not self.aim else "✓" if is_met else "✗"
 
 
-class Scenario(NamedTuple):
-    """A function (`module:function`) that measures some figures in a separate process."""
+# The share of slots' time in which simulators work, by the number of slots
+ONE_PASS = {2: 0.9, 4: 0.9, 8: 0.9, 16: 0.9, 32: 0.8}
+STAGES = {8: 0.8, 16: 0.8}
 
-    name: str
-    function: str
-    figures: tuple[Figure, ...]
+SCENARIOS: dict[str, tuple[Figure, ...]] = {
+    "path": (
+        Figure("path.rate", "whole path, sustained", "jobs/s", at_least=45),
+        Figure("path.sim_cpu", "CPU per job: simulation worker, bubblewrap", "ms", at_most=25),
+        Figure("path.web_cpu", "CPU per job: web", "ms", at_most=6),
+        Figure("path.postgres_cpu", "CPU per job: PostgreSQL", "ms", at_most=6),
+        Figure("path.other_cpu", "CPU per job: other programs", "ms"),
+        Figure("start.idle_p50", "created → started, idle: p50", "ms", at_most=25),
+        Figure("start.idle_p99", "created → started, idle: p99", "ms", at_most=80),
+        Figure("start.burst_p50", "created → started, after 200: p50", "ms", at_most=25),
+        Figure("start.burst_p99", "created → started, after 200: p99", "ms", at_most=80),
+        Figure("post.rate", "POST jobs alone", "/s", at_least=120),
+        Figure("post.p50", "POST jobs alone: p50", "ms"),
+        Figure("post.p99", "POST jobs alone: p99", "ms", at_most=100),
+        Figure("post.web_cpu", "POST jobs alone: CPU of web", "ms"),
+        Figure("post.postgres_cpu", "POST jobs alone: CPU of PostgreSQL", "ms"),
+        Figure("idle.statements", "idle machine: statements", "/s", at_most=5),
+        Figure("idle.cpu", "idle machine: CPU of all processes", "% of a core", at_most=2),
+        Figure("memory.idle", "memory of the largest process, idle", "MB", at_most=150),
+        Figure("memory.growth", "largest growth of a process's memory", "%"),
+    ),
+    "slots": (
+        Figure("slots.claimed", "two of eight slots free: slowest claim of two jobs", "ms", at_most=50),
+        Figure("slots.started", "two of eight slots free: slowest start of two simulators", "ms"),
+    ),
+    "moves": (
+        Figure("moves.rate", "claim + start + finish", "/s", at_least=300),
+        Figure("moves.cpu", "CPU of claim + start + finish", "ms", at_most=1),
+        Figure("moves.postgres_cpu", "CPU of PostgreSQL for these", "ms"),
+        Figure("moves.claim_p99", "claim: p99", "ms"),
+    ),
+    "ledger": (
+        Figure("ledger.pairs", "reserve + settle, 50 accounts", "/s", at_least=600),
+        Figure("ledger.one_account", "reserve + settle, one account", "/s"),
+        Figure("ledger.alone", "reserve + settle, one at a time", "/s"),
+    ),
+    "webhooks": (
+        Figure("webhooks.rate", "webhook deliveries", "/s", at_least=400),
+        Figure("webhooks.closing", "webhook deliveries, new connection for each", "/s"),
+        Figure("webhooks.hanging", "webhook deliveries, a fifth hanging", "/s"),
+    ),
+    "reads": (
+        Figure("reads.list", "GET jobs: p95", "ms", at_most=10),
+        Figure("reads.job", "GET jobs/{id}: p95", "ms", at_most=10),
+        Figure("reads.status", "GET jobs/{id}/status: p95", "ms", at_most=10),
+    ),
+    "scaling": (
+        *(
+            Figure(f"scaling.one_pass_{n}", f"one pass, {n} slots: T1/(nTn)", "", aim)
+            for n, aim in ONE_PASS.items()
+        ),
+        *(Figure(f"scaling.stages_{n}", f"in stages, {n} slots: T1/(nTn)", "", aim) for n, aim in STAGES.items()),
+    ),
+}
 
 
-SCENARIOS = (
-    Scenario(
-        "path",
-        "bench.whole_path:measure",
-        (
-            Figure("path.rate", "whole path, sustained", "jobs/s", at_least(45)),
-            Figure("path.sim_cpu", "CPU per job: simulation worker, bubblewrap", "ms", at_most(25)),
-            Figure("path.web_cpu", "CPU per job: web", "ms", at_most(6)),
-            Figure("path.postgres_cpu", "CPU per job: PostgreSQL", "ms", at_most(6)),
-            Figure("path.redis_cpu", "CPU per job: Redis", "ms"),
-            Figure("path.other_cpu", "CPU per job: other programs", "ms"),
-            Figure("path.unexplained_cpu", "CPU per job: rest of the machine", "ms"),
-            Figure("start.idle_p50", "created → started, idle: p50", "ms", at_most(25)),
-            Figure("start.idle_p99", "created → started, idle: p99", "ms", at_most(80)),
-            Figure("start.burst_p50", "created → started, after 200: p50", "ms", at_most(25)),
-            Figure("start.burst_p99", "created → started, after 200: p99", "ms", at_most(80)),
-            Figure("post.rate", "POST jobs alone", "/s", at_least(120)),
-            Figure("post.p50", "POST jobs alone: p50", "ms"),
-            Figure("post.p99", "POST jobs alone: p99", "ms", at_most(100)),
-            Figure("post.idle_p50", "POST jobs alone, one idle caller: p50", "ms"),
-            Figure("post.web_cpu", "POST jobs alone: CPU of web", "ms"),
-            Figure("post.postgres_cpu", "POST jobs alone: CPU of PostgreSQL", "ms"),
-            Figure("idle.statements", "idle machine: statements", "/s", at_most(5)),
-            Figure("idle.cpu", "idle machine: CPU of all processes", "% of a core", at_most(2)),
-            Figure("memory.idle", "memory of the largest process, idle", "MB", at_most(150)),
-            Figure("memory.growth", "largest growth of a process's memory", "%"),
-        ),
-    ),
-    Scenario(
-        "bare",
-        "bench.whole_path:measure_without_bubblewrap",
-        (
-            Figure("bare.rate", "whole path without bubblewrap", "jobs/s"),
-            Figure("bare.sim_cpu", "CPU per job: simulation worker, bare", "ms", at_most(18)),
-        ),
-    ),
-    Scenario(
-        "slots",
-        "bench.free_slots:measure",
-        (
-            Figure("slots.claimed", "two of eight slots free: slowest claim of two jobs", "ms", at_most(50)),
-            Figure("slots.started", "two of eight slots free: slowest start of two simulators", "ms"),
-        ),
-    ),
-    Scenario(
-        "moves",
-        "bench.moves:measure",
-        (
-            Figure("moves.rate", "claim + start + finish", "/s", at_least(300)),
-            Figure("moves.cpu", "CPU of claim + start + finish", "ms", at_most(1)),
-            Figure("moves.postgres_cpu", "CPU of PostgreSQL for these", "ms"),
-            Figure("moves.claim_p99", "claim: p99", "ms"),
-            Figure("peers.procrastinate", "Procrastinate, no-op", "/s"),
-            Figure("peers.celery", "Celery, no-op", "/s"),
-            Figure("moves.ratio", "claim + start + finish / Procrastinate", "", at_least(0.5)),
-        ),
-    ),
-    Scenario(
-        "ledger",
-        "bench.ledger:measure",
-        (
-            Figure("ledger.pairs", "reserve + settle, 50 accounts", "/s", at_least(600)),
-            Figure("ledger.one_account", "reserve + settle, one account", "/s"),
-            Figure("ledger.alone", "reserve + settle, one at a time", "/s"),
-        ),
-    ),
-    Scenario(
-        "webhooks",
-        "bench.webhooks:measure",
-        (
-            Figure("webhooks.rate", "webhook deliveries", "/s", at_least(400)),
-            Figure("webhooks.closing", "webhook deliveries, new connection for each", "/s"),
-            Figure("webhooks.hanging", "webhook deliveries, a fifth hanging", "/s"),
-        ),
-    ),
-    Scenario(
-        "reads",
-        "bench.api:measure",
-        (
-            Figure("reads.list", "GET jobs: p95", "ms", at_most(10)),
-            Figure("reads.job", "GET jobs/{id}: p95", "ms", at_most(10)),
-            Figure("reads.status", "GET jobs/{id}/status: p95", "ms", at_most(10)),
-        ),
-    ),
-    Scenario(
-        "queue",
-        "bench.growth:measure_long_queue",
-        (
-            Figure("queue.claim_p99", "claim from a long queue: p99", "ms", at_most(10)),
-            Figure("queue.claim_p50", "claim from a long queue: p50", "ms"),
-            Figure("queue.sweep", "sweep of a long queue", "ms"),
-            Figure("queue.forecast", "forecast of a long queue", "ms"),
-        ),
-    ),
-)
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the smallest value that at least `percent` of the values do not exceed (nearest rank).
 
-FIGURES: Mapping[str, Figure] = {figure.key: figure for scenario in SCENARIOS for figure in scenario.figures}
+    Raises ValueError without values.
+    """
+    if not values:
+        raise ValueError("no values")
+    rank = -(-len(values) * percent // 100)
+    return sorted(values)[max(0, int(rank) - 1)]

@@ -1,72 +1,52 @@
-"""Speed of holds and settlements, one pair per job, on a new PostgreSQL server; takes 15 seconds.
+"""Holds and settlements, one pair per job.
 
-The server writes to disk before it responds, as in production. Most of a pair's time is spent in Django, so the
-slowest of many concurrent pairs mostly waits for other threads of the process.
+Most of a pair's time is spent in Django, so the slowest of many concurrent pairs mostly waits for other threads of
+the process.
 """
 
-import threading
 import time
 from itertools import count
 
-from bench.figures import Value, Values
-from bench.percentiles import percentile
-from bench.stores import django_on_stores
+from bench import processes
+from bench.accounts import open_accounts
+from bench.figures import Value, Values, percentile
+from bench.holds import hold, settle
+from bench.lab import LocalStack
+from bench.moves import in_threads
+from billing import ledger
+from billing.models import Account, GrantReason
 
 THREADS = 8
-SECONDS = 4.0
+SECONDS, QUICK_SECONDS = 4.0, 1.0
 ACCOUNTS = 50
+NUMBERS = count(1)
 
 
-def pairs(*, threads: int, accounts: int, seconds: float) -> tuple[float, float]:
-    """Hold and settle in several threads; return pairs per second and the 99th percentile in milliseconds."""
-    from billing import ledger
-    from billing.models import Account
-
-    payers = list(Account.objects.order_by("pk")[:accounts])
-    durations: list[float] = []
-    end = time.perf_counter() + seconds
-
-    def work() -> None:
-        from django.db import connection
-
-        while (started := time.perf_counter()) < end:
-            job_id = next(JOBS)
-            ledger.hold(payers[job_id % accounts], 3200, job_id=job_id)
-            ledger.settle(job_id, spent=64)
-            durations.append(time.perf_counter() - started)
-        connection.close()
-
-    workers = [threading.Thread(target=work) for _ in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return len(durations) / seconds, percentile(durations, 99) * 1000
-
-
-JOBS = count(1)
-
-
-def open_accounts() -> None:
-    """Make accounts, each with a grant too small for one hold and many purchased credits."""
-    from billing import ledger
-    from billing.models import Account, GrantReason, Plan
-
-    plan = Plan.objects.create(name="bench")
-    for number in range(ACCOUNTS):
-        account = Account.objects.create(name=f"bench-{number}", plan=plan)
-        ledger.grant(account, 1_000, reason=GrantReason.PROMO)
-        ledger.purchase(account, 10**11, reason="bench")
-
-
-def measure(*, quick: bool) -> Values:
+def measure(stack: LocalStack, *, quick: bool) -> Values:
     """Return the rates of three kinds of use."""
-    seconds = SECONDS / 4 if quick else SECONDS
-    with django_on_stores():
-        open_accounts()
-        kinds = {"alone": (1, 1), "one_account": (THREADS, 1), "pairs": (THREADS, ACCOUNTS)}
-        values = {}
-        for name, (threads, accounts) in kinds.items():
-            rate, slowest = pairs(threads=threads, accounts=accounts, seconds=seconds)
-            values[f"ledger.{name}"] = Value(rate, f"{threads} threads, p99 {slowest:.0f} ms")
-    return values
+    accounts, seconds = open_accounts(ACCOUNTS), QUICK_SECONDS if quick else SECONDS
+    for account in accounts:
+        # Too small for one hold, so that a hold takes purchased credits too.
+        ledger.grant(account, 1_000, reason=GrantReason.PROMO)
+    with processes.suspended(stack.supervisor):
+        return {
+            "ledger.pairs": pairs(accounts, threads=THREADS, seconds=seconds),
+            "ledger.one_account": pairs(accounts[:1], threads=THREADS, seconds=seconds),
+            "ledger.alone": pairs(accounts[:1], threads=1, seconds=seconds),
+        }
+
+
+def pairs(accounts: list[Account], *, threads: int, seconds: float) -> Value:
+    """Hold and settle credits of the accounts in turn; return the pairs per second."""
+    durations, end = list[float](), time.perf_counter() + seconds
+
+    def work(_: int) -> None:
+        while (started := time.perf_counter()) < end:
+            job_id = next(NUMBERS)
+            hold(accounts[job_id % len(accounts)], 3_200, job_id=job_id)
+            settle(job_id, spent=64)
+            durations.append(time.perf_counter() - started)
+
+    in_threads(work, threads=threads)
+    slowest = percentile(durations, 99) * 1000
+    return Value(len(durations) / seconds, f"{threads} threads, p99 {slowest:.0f} ms")

@@ -10,42 +10,32 @@ import ssl
 import sys
 from contextlib import suppress
 
-STATUS = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
 LENGTH = re.compile(rb"Content-Length: ([0-9]+)")
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Respond to the requests of a connection until one side closes it."""
+    head = b""
     with suppress(asyncio.IncompleteReadError, ConnectionError):
-        while await respond(reader, writer):
-            pass
+        while not head.startswith(b"POST /close"):
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"POST /hang"):
+                # Until the sender closes the connection.
+                await reader.read()
+                break
+            length = LENGTH.search(head)
+            await reader.readexactly(int(length[1]) if length else 0)
+            last = b"Connection: close\r\n" if head.startswith(b"POST /close") else b""
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + last + b"\r\n")
+            await writer.drain()
     writer.close()
-
-
-async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """Read one request and respond; return whether the connection stays open.
-
-    Raises asyncio.IncompleteReadError or ConnectionError if the sender closes it.
-    """
-    head = await reader.readuntil(b"\r\n\r\n")
-    if head.startswith(b"POST /hang"):
-        # Until the sender closes the connection.
-        await reader.read()
-        return False
-    length = LENGTH.search(head)
-    await reader.readexactly(int(length[1]) if length else 0)
-    is_last = head.startswith(b"POST /close")
-    writer.write(STATUS + (b"Connection: close\r\n\r\n" if is_last else b"\r\n"))
-    await writer.drain()
-    return not is_last
 
 
 async def main(certificate: str) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls, backlog=512)
-    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
+    print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 

@@ -1,96 +1,179 @@
 """A long run of the whole stack: `python -m bench.soak --minutes 60 --rate 25`.
 
 Many accounts submit jobs at a fixed rate while the simulation worker is killed every two minutes. Prints a row for
-each period, then a verdict; the exit status is 1 if a job was lost or billed twice.
+each period, then the verdict; the exit status is 1 if a job was lost or billed twice.
 """
 
 import argparse
-import json
+import os
 import sys
+import threading
 import time
-from datetime import UTC, datetime
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPException
 
-import psutil
+from django.conf import settings
+from redis import Redis
 
-from bench import machine, processes, results, soak_checks
-from bench.local import LocalStack, local_stack
-from bench.open_loop import OpenLoop
+from bench import lab, processes
+from bench.callers import Caller
+from bench.figures import percentile
+from bench.lab import ACTIVE, SLOTS, STARTED, LocalStack, column, number
+from bench.results import current_commit, formatted
 
 ACCOUNTS = 50
+CALLERS = 16
 KILL_SECONDS = 120.0
-# A short soak has six periods.
 PERIODS = 6
+DONE = "FROM jobs_job WHERE status = 'completed' AND completed_at > to_timestamp(%s)"
+WAITS = f"SELECT {STARTED} - extract(epoch FROM created_at) {DONE}"  # noqa: S608 - constants
+ENDS = f"SELECT extract(epoch FROM completed_at) - {STARTED} {DONE}"  # noqa: S608
+DEAD_ROWS = "SELECT sum(n_dead_tup) FROM pg_stat_user_tables"
+LOST_RUNS = "SELECT count(*) FROM jobs_run WHERE stopped_for = 'lost'"
+RETRIED = "SELECT count(*) FROM jobs_job WHERE attempt > 1"
+# Each query returns a number that must be 0.
+VIOLATIONS = {
+    "jobs that have not ended": "SELECT count(*) FROM jobs_job WHERE completed_at IS NULL",
+    "jobs without exactly one end": """
+        SELECT count(*) FROM (
+            SELECT FROM jobs_job LEFT JOIN jobs_jobevent ON job_id = jobs_job.id
+                AND to_status IN ('completed', 'failed', 'cancelled', 'timed_out')
+            GROUP BY jobs_job.id HAVING count(job_id) <> 1
+        ) AS wrong
+    """,
+    "jobs without exactly one settled hold": """
+        SELECT count(*) FROM jobs_job LEFT JOIN billing_hold ON job_id = jobs_job.id
+        WHERE resolved_at IS NULL OR spent <> credits_consumed
+    """,
+    "runs that have not ended": "SELECT count(*) FROM jobs_run WHERE ended_at IS NULL",
+    "completed jobs without a run of their last attempt": """
+        SELECT count(*) FROM jobs_job WHERE status = 'completed' AND NOT EXISTS (
+            SELECT FROM jobs_run WHERE job_id = jobs_job.id AND jobs_run.attempt = jobs_job.attempt
+        )
+    """,
+    "attempts without their claim": """
+        SELECT abs((SELECT count(*) FROM jobs_jobevent WHERE to_status = 'starting')
+            - (SELECT coalesce(sum(attempt), 0) FROM jobs_job))
+    """,
+    "runs of attempts that were never claimed": """
+        SELECT count(*) FROM jobs_run JOIN jobs_job ON jobs_job.id = job_id
+        WHERE jobs_run.attempt > jobs_job.attempt
+    """,
+}
+HEADER = (
+    "minutes; jobs/s; active; request p50, p99 ms; created → started ms; started → ended ms; memory MB; Redis MB; "
+    "dead rows; files; kills; load"
+)
+
+
+class Submissions:
+    """Submits jobs at a fixed rate, in turn for each key, whatever the response times (an open loop).
+
+    Durations are measured from the moment when a submission was due, so a slow server cannot hide its queue.
+    """
+
+    def __init__(self, url: str, keys: list[str], *, rate: float) -> None:
+        self._url, self._keys, self._rate = url, keys, rate
+        self._lock, self._stop, self._next = threading.Lock(), threading.Event(), 0
+        self._started = time.monotonic()
+        self.durations: list[float] = []
+        self.accepted: list[int] = []
+        self.errors: list[str] = []
+
+    def close(self) -> None:
+        """End the threads that submit."""
+        self._stop.set()
+
+    def work(self) -> None:
+        """Submit jobs when they are due; other threads do the same."""
+        callers = [Caller(self._url, key) for key in self._keys]
+        while not self._stop.is_set():
+            with self._lock:
+                number, self._next = self._next, self._next + 1
+            due = self._started + number / self._rate
+            if not self._stop.wait(max(0.0, due - time.monotonic())):
+                try:
+                    self.accepted.append(callers[number % len(callers)].submit())
+                    self.durations.append(time.monotonic() - due)
+                except (AssertionError, OSError, HTTPException) as error:
+                    self.errors.append(repr(error)[:300])
 
 
 def main() -> int:
-    arguments = _parse()
-    machine.clean_up_when_terminated()
-    soak: dict[str, Any] = {"commit": machine.commit(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
-    soak |= {"machine": machine.description(), "rate": arguments.rate, "minutes": arguments.minutes}
-    with local_stack(accounts=ACCOUNTS) as stack:
-        measured = soak | _run(stack, minutes=arguments.minutes, rate=arguments.rate)
-    path = results.save_measurement("soak", measured)
-    print(json.dumps(measured["verdict"], indent=1), path, sep="\n")
-    return 0 if measured["verdict"]["clean"] else 1
-
-
-def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.soak")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--rate", type=float, default=25, help="submissions per second (default: 25)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    lab.clean_up_when_terminated()
+    with lab.local_stack(slots=SLOTS) as stack:
+        # Needs Django.
+        from bench.accounts import open_keys
+
+        submissions = Submissions(stack.url, open_keys(ACCOUNTS), rate=arguments.rate)
+        _load(stack, submissions, minutes=arguments.minutes)
+        found = violations(submissions)
+        print(f"Commit {current_commit()}: {len(submissions.accepted):,} jobs were accepted and", end=" ")
+        print(f"{number(RETRIED):.0f} retried; {number(LOST_RUNS):.0f} runs were lost. Violations:")
+        print(*(found or ["none"]), sep="\n")
+    return 1 if found else 0
 
 
-def _run(stack: LocalStack, *, minutes: float, rate: float) -> dict[str, Any]:
-    """Submit jobs and kill the worker for some minutes, wait for the last job, and return the measurements."""
-    kills = _Kills(stack)
-    with OpenLoop(stack.url, stack.keys, rate=rate) as load:
-        periods = [_period(stack, load, kills, seconds=minutes * 60 / PERIODS) for _ in range(PERIODS)]
+def _load(stack: LocalStack, submissions: Submissions, *, minutes: float) -> None:
+    """Submit jobs and kill the worker, print a row for each period, and wait for the last job."""
+    next_kill, kills = time.monotonic() + KILL_SECONDS / 2, 0
+    rows: list[tuple[str, ...]] = [tuple(HEADER.split("; "))]
+    with ThreadPoolExecutor(CALLERS) as pool, closing(submissions):
+        for _ in range(CALLERS):
+            pool.submit(submissions.work)
+        for period in range(1, PERIODS + 1):
+            since, end = time.time(), time.monotonic() + minutes * 60 / PERIODS
+            while time.monotonic() < end:
+                time.sleep(0.5)
+                if time.monotonic() > next_kill:
+                    next_kill, kills = next_kill + KILL_SECONDS, kills + 1
+                    # The stack's supervisor restarts it.
+                    processes.programs(stack.supervisor)["sim"][0].kill()
+            figures = _figures(stack, submissions, since=since)
+            rows.append((f"{period * minutes / PERIODS:.1f}", *figures, str(kills), f"{os.getloadavg()[0]:.1f}"))
+            print(formatted(rows).splitlines()[-1], file=sys.stderr, flush=True)
     stack.drain()
-    outcome = soak_checks.verdict(stack, load.accepted)
-    counts = {"kills": kills.count, "accepted": len(load.accepted), "errors": load.errors[:20]}
-    outcome["clean"] = outcome["clean"] and not load.errors
-    return {"periods": periods, "verdict": counts | outcome}
+    sys.stdout.write(formatted(rows))
 
 
-def _period(stack: LocalStack, load: OpenLoop, kills: "_Kills", *, seconds: float) -> dict[str, Any]:
-    """Wait for one period, kill the worker when it is due, then print and return the period's figures."""
-    since, end = time.time(), time.monotonic() + seconds
-    while time.monotonic() < end:
-        kills.kill_if_due()
-        time.sleep(0.5)
-    measured = soak_checks.period(stack, since=since, submissions=load.take_durations())
-    print(_row(measured | {"kills": kills.count}), flush=True)
-    return measured
+def _figures(stack: LocalStack, submissions: Submissions, *, since: float) -> tuple[str, ...]:
+    """Return the rates, delays and sizes of the period that began at `since`."""
+    durations, submissions.durations = submissions.durations, []
+    waits, seconds = column(WAITS, since), time.time() - since
+    with Redis.from_url(settings.REDIS_URL) as client:
+        redis_bytes = client.info("memory")["used_memory"]
+    return (
+        f"{len(waits) / seconds:.1f}",
+        f"{number(ACTIVE):.0f}",
+        *(_spread(each) for each in (durations, waits, column(ENDS, since))),
+        processes.listed(processes.megabytes(stack.supervisor)),
+        f"{redis_bytes / 1e6:.1f}",
+        f"{number(DEAD_ROWS):,.0f}",
+        # Some may disappear meanwhile.
+        str(sum(len(inner) + len(files) for _, inner, files in os.walk(stack.folder / "files" / "runs"))),
+    )
 
 
-class _Kills:
-    """Kills the simulation worker with SIGKILL every KILL_SECONDS; the stack's supervisor restarts it."""
-
-    def __init__(self, stack: LocalStack) -> None:
-        self._stack, self._due, self.count = stack, time.monotonic() + KILL_SECONDS / 2, 0
-
-    def kill_if_due(self) -> None:
-        if time.monotonic() < self._due:
-            return
-        self._due += KILL_SECONDS
-        workers: list[psutil.Process] = processes.programs(self._stack.supervisor).get("sim", [])
-        for worker in workers[:1]:
-            worker.kill()
-            self.count += 1
+def _spread(seconds: list[float]) -> str:
+    return ", ".join(f"{percentile(seconds, percent) * 1000:.1f}" for percent in (50, 99)) if seconds else "-"
 
 
-def _row(measured: dict[str, Any]) -> str:
-    """Return a period as text: rates, delays in milliseconds (p50/p99), and the sizes that must not grow."""
-    delays = (f"{name} {'/'.join(map(str, measured[name]))} ms" for name in DELAYS)
-    sizes = (f"{name} {measured[name]}" for name in ("active", "redisMb", "runFiles", "logsMb", "kills", "load"))
-    first = f"{measured['seconds']} s: {measured['jobsPerSecond']} jobs/s, {', '.join(delays)}"
-    memory, dead = (soak_checks.listed(measured[name]) for name in ("memoryMb", "deadRows"))
-    return f"{first}\n    {', '.join(sizes)}\n    memory MB: {memory}\n    dead rows: {dead}"
-
-
-DELAYS = ("submit", "createdToStarted", "startedToEnded")
+def violations(submissions: Submissions) -> list[str]:
+    """Return what is wrong after every job has ended."""
+    found = [f"{count:.0f} {name}" for name, query in VIOLATIONS.items() if (count := number(query))]
+    stored = number("SELECT count(*) FROM jobs_job WHERE id = ANY(%s)", submissions.accepted)
+    if stored != len(submissions.accepted):
+        found.append(f"{len(submissions.accepted) - stored:.0f} accepted jobs that are not stored")
+    try:
+        lab.manage("verifyledger")
+    except RuntimeError as error:
+        found.append(str(error))
+    return found + submissions.errors[:20]
 
 
 if __name__ == "__main__":

@@ -1,126 +1,110 @@
-"""Signed webhook deliveries per second from one worker to a local receiver over TLS. Takes one minute.
+"""Signed webhook deliveries per second from one worker to a local receiver over TLS.
 
 Three rates: to a receiver that keeps connections open, to one that closes them after each response, and to one that
-keeps them open while every fifth client's receiver hangs.
-
-Receiver and database run in their own processes; the database writes to disk before it responds, as in production.
+keeps them open while every fifth client's receiver hangs. Receiver and database run in their own processes.
 """
 
+import functools
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bench.api import processor_seconds
+import psutil
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from django.db import connection
+from django.test import override_settings
+
+from bench import processes
+from bench.accounts import open_accounts
 from bench.figures import Value, Values
-from bench.stores import django_on_stores
-from tests.webhooks.receivers import Authority, make_authority
+from bench.lab import LocalStack
+from clients.models import Client
+from webhooks import endpoints, events
+from webhooks.dispatcher import Dispatcher
+from webhooks.models import Endpoint, Event
 
 CLIENTS = 50
 EVENTS_EACH = 300
-SECONDS = 12.0
+SECONDS, QUICK_SECONDS = 12.0, 4.0
 # The hanging receivers are detected during the warm-up.
 WARM_UP_SECONDS = 2.0
 PAYLOAD = {"id": "1" * 18, "status": "completed", "statusReason": None, "errorCode": None}
 
 
-def fill(url: str, *, hanging: int = 0, path: str = "/hook") -> None:
-    """Make due events for many clients, to be sent to a path; the receivers of the first ones hang."""
-    from django.db import connection
+def measure(stack: LocalStack, *, quick: bool) -> Values:
+    """Return the rate of deliveries, with new connections, and while one receiver in five hangs."""
+    seconds, certificate = QUICK_SECONDS if quick else SECONDS, stack.folder / "receiver.pem"
+    clients = [Client.objects.create(account=account, name="bench") for account in open_accounts(CLIENTS)]
+    _make_certificate(certificate)
+    command = [sys.executable, "-m", "bench.receiver", str(certificate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver, ExitStack() as stop:
+        stop.callback(receiver.kill)
+        stop.enter_context(processes.suspended(stack.supervisor))
+        assert receiver.stdout is not None
+        address = f"localhost:{receiver.stdout.readline().strip()}"
+        load = functools.partial(_rate, stack, clients, address, seconds=seconds)
+        stop.enter_context(override_settings(WEBHOOK_ALLOWED_ADDRESSES=[address], WEBHOOK_CA_FILE=str(certificate)))
+        rates = {"rate": load(), "closing": load(path="close"), "hanging": load(hanging=CLIENTS // 5)}
+    return {f"webhooks.{name}": rate for name, rate in rates.items()}
 
-    from billing.models import Account
-    from clients.models import Client
-    from webhooks import endpoints, events
-    from webhooks.models import Endpoint, Event
 
+def _make_certificate(file: Path) -> None:
+    """Write a certificate for `localhost`, which is its own authority, and its key."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now, names = datetime.now(UTC), x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    certificate = builder.add_extension(names, critical=True).sign(key, hashes.SHA256())
+    key_format = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(certificate.public_bytes(Encoding.PEM) + key.private_bytes(*key_format))
+
+
+def _rate(
+    stack: LocalStack, clients: list[Client], address: str, *, seconds: float, path: str = "hook", hanging: int = 0
+) -> Value:
+    """Deliver for a while; return the successes per second after the warm-up. The first receivers hang."""
+    fill([f"https://{address}/{'hang' if number < hanging else path}" for number in range(len(clients))], clients)
+    stop = threading.Event()
+    worker = threading.Thread(target=Dispatcher(stop).run)
+    worker.start()
+    time.sleep(WARM_UP_SECONDS)
+    while not _delivered():
+        assert worker.is_alive(), "nothing is delivered"
+        time.sleep(0.1)
+    before, worked, started = _delivered(), _worked_seconds(stack), time.perf_counter()
+    time.sleep(seconds)
+    done, elapsed = _delivered() - before, time.perf_counter() - started
+    cost = (_worked_seconds(stack) - worked) / done * 1000
+    stop.set()
+    worker.join()
+    return Value(done / elapsed, f"{cost:.1f} CPU ms each")
+
+
+def fill(urls: list[str], clients: list[Client]) -> None:
+    """Replace all endpoints, and make due events for each."""
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE webhooks_delivery, webhooks_event, webhooks_endpoint, clients_client CASCADE")
-    encrypted = endpoints.encrypt_secret(endpoints.new_secret())
-    for number, account in enumerate(Account.objects.order_by("pk")):
-        client = Client.objects.create(account=account, name="bench")
-        own_path = "/hang" if number < hanging else path
-        Endpoint.objects.create(client=client, url=url + own_path, secret=encrypted)
+        cursor.execute("TRUNCATE webhooks_delivery, webhooks_event, webhooks_endpoint")
+    secret = endpoints.encrypt_secret(endpoints.new_secret())
+    for url, client in zip(urls, clients, strict=True):
+        Endpoint.objects.create(client=client, url=url, secret=secret)
         one = events.record(client.pk, job_id=None, payload=PAYLOAD)
         due = {"client": client, "body": one.body, "created_at": one.created_at, "next_attempt_at": one.created_at}
         Event.objects.bulk_create(Event(**due) for _ in range(EVENTS_EACH - 1))
 
 
-def rate(seconds: float) -> tuple[float, float]:
-    """Deliver for a while; return successes per second after the warm-up, and CPU milliseconds per success.
-
-    The CPU time includes worker, database and receiver.
-    """
-    from webhooks.dispatcher import Dispatcher
-    from webhooks.models import Event
-
-    def delivered() -> int:
-        return Event.objects.filter(state=Event.State.DELIVERED).count()
-
-    stop = threading.Event()
-    worker = threading.Thread(target=Dispatcher(stop).run)
-    worker.start()
-    time.sleep(WARM_UP_SECONDS)
-    while not delivered():
-        assert worker.is_alive(), "nothing is delivered"
-        time.sleep(0.1)
-    before, worked, started = delivered(), _worked_seconds(), time.perf_counter()
-    time.sleep(seconds)
-    done, elapsed = delivered() - before, time.perf_counter() - started
-    cost = (_worked_seconds() - worked) / done * 1000
-    stop.set()
-    worker.join()
-    return done / elapsed, cost
+def _delivered() -> int:
+    return Event.objects.filter(state=Event.State.DELIVERED).count()
 
 
-def _worked_seconds() -> float:
-    """Return the CPU time of this process, which delivers, and of the servers below it."""
-    return time.process_time() + processor_seconds()
-
-
-def open_accounts() -> None:
-    """Make an account for each client."""
-    from billing.models import Account, Plan
-
-    plan = Plan.objects.create(name="bench")
-    Account.objects.bulk_create([Account(name=f"bench-{number}", plan=plan) for number in range(CLIENTS)])
-
-
-@contextmanager
-def receiver(certificate: Path) -> Iterator[int]:
-    """Run the receiver in a new process and yield its port."""
-    command = [sys.executable, "-m", "bench.receiver", str(certificate)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.kill()
-
-
-def measure(*, quick: bool) -> Values:
-    """Return the rate of deliveries, with new connections, and while one receiver in five hangs."""
-    seconds = SECONDS / 3 if quick else SECONDS
-    with tempfile.TemporaryDirectory() as directory:
-        authority = make_authority(Path(directory))
-        with receiver(authority.server_file) as port, django_on_stores(**_settings(port, authority)):
-            open_accounts()
-            url = f"https://localhost:{port}"
-            fill(url)
-            healthy, cost = rate(seconds)
-            fill(url, path="/close")
-            closing, closing_cost = rate(seconds)
-            fill(url, hanging=CLIENTS // 5)
-            with_hanging, _ = rate(seconds)
-    return {
-        "webhooks.rate": Value(healthy, f"{cost:.1f} CPU ms each"),
-        "webhooks.closing": Value(closing, f"{closing_cost:.1f} CPU ms each"),
-        "webhooks.hanging": Value(with_hanging),
-    }
-
-
-def _settings(port: int, authority: Authority) -> dict[str, str]:
-    return {"WEBHOOK_ALLOWED_ADDRESSES": f"localhost:{port}", "WEBHOOK_CA_FILE": str(authority.ca_file)}
+def _worked_seconds(stack: LocalStack) -> float:
+    """Return the CPU seconds of this process, which delivers, of its child, the receiver, and of the stack."""
+    times = [each.cpu_times() for each in (psutil.Process(), *psutil.Process().children())]
+    own = sum(each.user + each.system for each in times)
+    return float(own) + sum(processes.cpu_seconds(stack.supervisor).values())

@@ -74,7 +74,7 @@ class CreditsView(Endpoint):
 
 
 def _credits_object(balances: Balances) -> Credits:
-    """Return the body of `GET credits` (docs/reference/contract.md#credits)."""
+    """Return the body of `GET credits` (docs/reference/api.md#credits)."""
     return {
         "purchased": balances.purchased,
         "reserved": balances.reserved,

@@ -1,17 +1,18 @@
-"""Ledger of credits: the only module that writes grants, holds, entries and balances.
+"""Ledger of credits: with `ledger.sql`, the only code that writes grants, holds, entries and balances.
 
-Each change locks the account's balance, writes entries and updates the stored balances in one transaction, which
-may be part of the caller's (`docs/reference/state-machine.md#credits`). Amounts are whole credits. The database's
-clock decides whether a grant has expired; it is read only after the lock is acquired.
+The statements that create a job and that end one include the fragments of `ledger.sql` which hold and settle its
+credits. Each change locks the account's balance, writes entries and updates the stored balances in one transaction,
+which may be part of the caller's (`docs/reference/state-machine.md#credits`). Amounts are whole credits. The
+database's clock decides whether a grant has expired; it is read only after the lock is acquired.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from django.db import transaction
-from django.db.models import Exists, F, FilteredRelation, OuterRef, Q, QuerySet, Sum
-from django.db.models.functions import Coalesce, Now
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
 
 from billing.clock import month_of
 from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
@@ -26,7 +27,6 @@ from billing.models import (
     Pocket,
     title_of_grant,
 )
-from billing.portions import Portion, available_portions, spendable, take
 from billing.verification import verify as verify
 from simservice.clocks import database_time
 from simservice.ids import next_id
@@ -72,26 +72,21 @@ class Balances:
 
 def balances(account: Account) -> Balances:
     """Return the current balances of an account. One query, so the numbers are consistent."""
-    fields = ["id", "reason", "note", "remaining", "original", "expires_at"]
-    rows = (
-        Account.objects.filter(pk=account.pk)
-        .annotate(open=FilteredRelation("grants", condition=spendable("grants__")))
-        .order_by(F("open__expires_at").asc(nulls_last=True), "open__id")
-        .values_list("balance__purchased", "balance__reserved", *(f"open__{field}" for field in fields))
-    )
-    results = list(rows)
-    grants = [OpenGrant(**dict(zip(fields, row[2:], strict=True))) for row in results if row[2] is not None]
-    purchased, reserved = results[0][:2] if results else (0, 0)
-    return Balances(purchased=purchased or 0, reserved=reserved or 0, grants=grants)
+    rows = run(SQL["read_balances"], values={"account_id": account.pk})
+    if not rows:
+        return Balances(purchased=0, reserved=0, grants=[])
+    *of_grants, (purchased, reserved, *_) = rows
+    grants = [
+        OpenGrant(id=grant_id, reason=reason, note=note, remaining=left, original=original, expires_at=expires_at)
+        for left, _, grant_id, reason, note, original, expires_at in of_grants
+    ]
+    return Balances(purchased=purchased, reserved=reserved, grants=grants)
 
 
 def available_of(accounts: QuerySet[Account]) -> dict[int, int]:
-    """Return how many credits new holds can take, by the accounts' ids. One query."""
-    found = Account.objects.filter(pk__in=accounts.values("pk")).annotate(
-        open=FilteredRelation("grants", condition=spendable("grants__")),
-        available=Coalesce("balance__purchased", 0) + Sum("open__remaining", default=0),
-    )
-    return dict(found.values_list("pk", "available"))
+    """Return how many credits new holds can take, by the accounts' ids. Two queries."""
+    account_ids = list(accounts.values_list("pk", flat=True))
+    return dict(run(SQL["count_available_credits"], values={"account_ids": account_ids}))
 
 
 def available(account: Account) -> int:
@@ -133,15 +128,6 @@ def grant_allowances(limit: int) -> int:
 
 
 @transaction.atomic
-def purchase(account: Account, amount: int, *, reason: str) -> None:
-    """Add purchased credits, which never expire. Raises InvalidCreditChange."""
-    require_amount(amount)
-    _require_reason(reason)
-    balance = _lock(account)
-    _post(balance, [_entry(balance, Portion(grant=None, credits=amount), source=Pocket.OUTSIDE, reason=reason)])
-
-
-@transaction.atomic
 def correct(account: Account, amount: int, *, reason: str) -> None:
     """Add credits to an account, or remove them if `amount` is negative, to correct a mistake.
 
@@ -151,25 +137,24 @@ def correct(account: Account, amount: int, *, reason: str) -> None:
     require_amount(-amount if amount < 0 else amount)
     _require_reason(reason)
     balance = _lock(account)
-    if amount > 0:
-        entries = [_entry(balance, Portion(grant=None, credits=amount), source=Pocket.OUTSIDE, reason=reason)]
-    else:
-        portions = take(-amount, list(reversed(available_portions(balance))))
-        entries = [_entry(balance, portion, target=Pocket.OUTSIDE, reason=reason) for portion in portions]
-    _post(balance, entries)
+    changes = [(None, amount)] if amount > 0 else list(_removed_from(account, -amount))
+    _post(balance, changes, reason=reason)
 
 
-def hold(account: Account, amount: int, *, job_id: int, least: int | None = None) -> None:
-    """Hold `amount` credits for a new job, or all that are available if these are at least `least`. One round trip.
+def _removed_from(account: Account, amount: int) -> Iterator[tuple[Grant | None, int]]:
+    """Yield the changes that remove the credits that a locked account would spend last.
 
-    `least` defaults to `amount`. Raises InsufficientCredits or InvalidCreditChange.
+    Raises InsufficientCredits.
     """
-    require_amount(amount)
-    required = amount if least is None else least
-    request = {"account_id": account.pk, "job_id": job_id, "wanted": amount, "required": required}
-    ((available_now, is_held),) = run(SQL["lock_balance"], SQL["hold_credits"], values=request)
-    if not is_held:
-        raise InsufficientCredits(required_credits=required, available_credits=available_now)
+    current = balances(account)
+    if amount > current.available:
+        raise InsufficientCredits(required_credits=amount, available_credits=current.available)
+    grants = Grant.objects.in_bulk([open_grant.id for open_grant in current.grants])
+    in_order = [(grants[each.id], each.remaining) for each in current.grants]
+    for grant, free in [(None, current.purchased), *reversed(in_order)]:
+        if taken := min(free, amount):
+            amount -= taken
+            yield grant, -taken
 
 
 def extend(job_id: int, amount: int) -> None:
@@ -185,16 +170,6 @@ def extend(job_id: int, amount: int) -> None:
         raise InsufficientCredits(required_credits=amount, available_credits=rows[0][0])
 
 
-def settle(job_id: int, *, spent: int) -> None:
-    """Resolve a job's hold: charge `spent` credits and return the rest to their origins. One round trip.
-
-    Unused credits of a grant that has expired in the meantime are lost. Raises HoldError if the job has no open
-    hold or the hold is smaller than `spent`.
-    """
-    if not run(SQL["lock_payer"], SQL["settle_hold"], values={"job_id": job_id, "spent": spent}):
-        raise hold_error(job_id, spent=spent)
-
-
 def hold_error(job_id: int, *, spent: int = 0) -> HoldError:
     """Return the error that explains why a job's hold could not be changed. At most two queries."""
     refused = Hold.objects.filter(pk=job_id).first()
@@ -205,11 +180,6 @@ def hold_error(job_id: int, *, spent: int = 0) -> HoldError:
     if not Balance.objects.filter(pk=refused.account_id).exists():
         return HoldError(f"account {refused.account_id}, which pays for job {job_id}, has no balance")
     return HoldError(f"{spent} credits cannot be spent of the {refused.credits} held for job {job_id}")
-
-
-def release(job_id: int) -> None:
-    """Resolve a job's hold without charging anything. Raises HoldError."""
-    settle(job_id, spent=0)
 
 
 def expire_grants(limit: int) -> int:
@@ -229,7 +199,7 @@ def _expire(expired: Grant) -> bool:
     current = Grant.objects.filter(EXPIRED, pk=expired.pk).first()
     if current is None:
         return False
-    _post(balance, [_entry(balance, Portion(grant=current, credits=current.remaining), target=Pocket.EXPIRED)])
+    _post(balance, [(current, -current.remaining)], outside=Pocket.EXPIRED)
     return True
 
 
@@ -243,43 +213,36 @@ def _lock(account: Account) -> Balance:
     return balance
 
 
-def _entry(
+def _post(
     balance: Balance,
-    portion: Portion,
+    changes: Iterable[tuple[Grant | None, int]],
     *,
-    source: Pocket | None = None,
-    target: Pocket | None = None,
-    job_id: int | None = None,
+    outside: Pocket = Pocket.OUTSIDE,
     reason: str = "",
-) -> Entry:
-    """Return an entry that moves a portion; `source` and `target` default to the portion's pocket."""
-    return Entry(
-        account_id=balance.pk,
-        source=source or portion.pocket,
-        target=target or portion.pocket,
-        credits=portion.credits,
-        grant=portion.grant,
-        job_id=job_id,
-        reason=reason,
-    )
-
-
-def _post(balance: Balance, entries: Iterable[Entry]) -> None:
-    """Write entries and update the stored balances of a locked account."""
-    written = list(entries)
-    grants = {}
-    for entry in written:
-        for pocket, change in ((entry.source, -entry.credits), (entry.target, entry.credits)):
-            if pocket == Pocket.PURCHASED:
-                balance.purchased += change
-            elif pocket == Pocket.HELD:
-                balance.reserved += change
-            elif pocket == Pocket.GRANT and entry.grant:
-                entry.grant.remaining += change
-                grants[entry.grant.pk] = entry.grant
-    Entry.objects.bulk_create(written)
-    Grant.objects.bulk_update(grants.values(), ["remaining"])
-    balance.save(update_fields=["purchased", "reserved"])
+) -> None:
+    """Book changes of grants, or of purchased credits if the grant is None, for a locked account."""
+    entries, grants = [], []
+    for grant, change in changes:
+        pocket = Pocket.GRANT if grant else Pocket.PURCHASED
+        source, target = (outside, pocket) if change > 0 else (pocket, outside)
+        entries.append(
+            Entry(
+                account_id=balance.pk,
+                source=source,
+                target=target,
+                credits=abs(change),
+                grant=grant,
+                reason=reason,
+            )
+        )
+        if grant is None:
+            balance.purchased += change
+        else:
+            grant.remaining += change
+            grants.append(grant)
+    Entry.objects.bulk_create(entries)
+    Grant.objects.bulk_update(grants, ["remaining"])
+    balance.save(update_fields=["purchased"])
 
 
 def _book_grant(
@@ -307,8 +270,7 @@ def _book_grant(
         expires_at=expires_at,
         allowance_month=allowance_month,
     )
-    portion = Portion(grant=created, credits=amount)
-    _post(balance, [_entry(balance, portion, source=Pocket.OUTSIDE, reason=created.title)])
+    _post(balance, [(created, amount)], reason=created.title)
     return created
 
 

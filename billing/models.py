@@ -1,4 +1,4 @@
-"""Plans, accounts and the ledger of credits, which only `billing/ledger.py` writes."""
+"""Plans, accounts and the ledger of credits, which only `billing/ledger.py` and `billing/ledger.sql` write."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -30,7 +30,7 @@ class Pool(models.TextChoices):
 
 
 class GrantReason(models.TextChoices):
-    """Reason for a grant (`docs/reference/contract.md#credits`). Operators use those that begin with `grant_`."""
+    """Reason for a grant (`docs/reference/api.md#credits`). Operators use those that begin with `grant_`."""
 
     # Credits for developing against the API.
     GRANT_DEVELOPER_ALLOWANCE = "grant_developer_allowance", "Developer allowance"

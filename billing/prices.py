@@ -1,4 +1,4 @@
-"""The price of simulator time: `docs/reference/contract.md#billing`."""
+"""The price of simulator time: `docs/reference/limits.md#billing`."""
 
 
 def of_time(milliseconds: int, *, credits_per_second: int) -> int:

@@ -38,7 +38,7 @@ class Caller:
 
 
 class KeyAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <API key>` (`docs/reference/contract.md#authentication`)."""
+    """`Authorization: Bearer <API key>` (`docs/reference/api.md#authentication`)."""
 
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
         """Return the caller. Raises MissingToken, InvalidToken, RevokedToken, ExpiredToken or ReadOnlyKey."""

@@ -1,4 +1,4 @@
-"""API keys: format, creation, lookup, expiry and revocation (`docs/reference/contract.md#api-keys`)."""
+"""API keys: format, creation, lookup, expiry and revocation (`docs/reference/api.md#api-keys`)."""
 
 import hashlib
 import re

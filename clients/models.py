@@ -36,7 +36,7 @@ class Client(models.Model):
 class ApiKey(models.Model):
     """An API key of a client, stored as a hash and its last four characters.
 
-    Format: `docs/reference/contract.md#api-keys`.
+    Format: `docs/reference/api.md#api-keys`.
     """
 
     class State(models.TextChoices):

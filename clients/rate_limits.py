@@ -1,4 +1,4 @@
-"""Rate limits per minute (`docs/reference/contract.md#limits`).
+"""Rate limits per minute (`docs/reference/limits.md#limits`).
 
 Submissions and their bytes are limited per account, other requests per API key, and requests without a key per IP
 address. Requests are counted in Redis over the last 60 s. While Redis is unavailable, all requests are allowed.
@@ -56,7 +56,7 @@ class Window:
     reset_at: int
 
     def headers(self) -> dict[str, str]:
-        """Return the response headers (`docs/reference/contract.md#response-headers`)."""
+        """Return the response headers (`docs/reference/api.md#response-headers`)."""
         return {
             "X-RateLimit-Limit": str(self.limit),
             "X-RateLimit-Remaining": str(self.limit - self.used),

@@ -11,8 +11,9 @@ from typing import Any, Concatenate, ParamSpec, cast
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
 
 from billing.models import Account
 from clients import audit, members
@@ -57,7 +58,7 @@ class AccountAccess:
 
     @cached_property
     def memberships(self) -> list[Membership]:
-        """Return the user's memberships for the account menu, at most `members.MAX_LISTED`. One query."""
+        """Return the user's memberships for the account menu, at most `members.MAX_LISTED`."""
         return list(members.memberships_of(self.user)[: members.MAX_LISTED])
 
 
@@ -67,7 +68,7 @@ def account_page(
     """Turn a view `(request, access, …)` into a page of the account in its URL.
 
     GET requires the role `read` or higher, and is not allowed if `get` is False. POST requires the role `post` or
-    higher, and is not allowed if it is None. One query in addition to those for session and user.
+    higher, and is not allowed if it is None.
     """
     methods = (["GET", "HEAD"] if get else []) + (["POST"] if post else [])
 
@@ -75,8 +76,15 @@ def account_page(
         @wraps(view)
         def wrapped(request: HttpRequest, account: str, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                return _redirect_to_login(request)
-            access = _find_access(request, request.user, account)
+                # An htmx request reloads the whole page, which then redirects.
+                if "HX-Request" in request.headers:
+                    return HttpResponse(headers={"HX-Refresh": "true"})
+                return redirect_to_login(request.get_full_path())
+            found = Membership.objects.select_related("account__plan")
+            membership = get_object_or_404(found, user=request.user, account__name=account)
+            membership.user = request.user
+            add_log_ids(account_id=membership.account_id)
+            access = AccountAccess(membership, request)
             cast(Any, request).access = access
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)
@@ -88,20 +96,3 @@ def account_page(
         return wrapped
 
     return decorate
-
-
-def _redirect_to_login(request: HttpRequest) -> HttpResponse:
-    """Redirect to the login page; an htmx request reloads the whole page, which then redirects."""
-    if "HX-Request" in request.headers:
-        return HttpResponse(headers={"HX-Refresh": "true"})
-    return redirect_to_login(request.get_full_path())
-
-
-def _find_access(request: HttpRequest, user: User, account: str) -> AccountAccess:
-    """Return the user's access to an account. Raises Http404 if it does not exist or the user is not a member."""
-    membership = Membership.objects.select_related("account__plan").filter(user=user, account__name=account).first()
-    if membership is None:
-        raise Http404
-    membership.user = user
-    add_log_ids(account_id=membership.account_id)
-    return AccountAccess(membership, request)

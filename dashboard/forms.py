@@ -1,10 +1,12 @@
 """Forms for login, sign-up, passwords and email addresses, and a helper for all forms."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from allauth.account import forms as allauth_forms
 from allauth.account.adapter import get_adapter
 from django.contrib.auth.models import User
+from django.forms import Field
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 
@@ -17,25 +19,38 @@ def form_data(request: HttpRequest) -> QueryDict | None:
     return request.POST if request.method == "POST" else None
 
 
-class LoginForm(allauth_forms.LoginForm):
+class Labelled:
+    """A form of django-allauth with our labels."""
+
+    labels: Mapping[str, str]
+    fields: dict[str, Field]
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["login"].label = "Email address or username"
+        for name, label in self.labels.items():
+            self.fields[name].label = label
+
+
+class LoginForm(Labelled, allauth_forms.LoginForm):
+    labels = {"login": "Email address or username", "remember": "Keep me logged in on this device"}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.fields["login"].widget.attrs["autocomplete"] = "username"
-        self.fields["remember"].label = "Keep me logged in on this device"
 
 
-class SignUpForm(allauth_forms.SignupForm):
+class SignUpForm(Labelled, allauth_forms.SignupForm):
     """Sign-up in two steps: the address, then the password on the page of the mailed link (`sign_up.py`).
 
     If mail is disabled, sign-up is a single step that rejects known addresses.
     """
 
+    labels = {"email": "Email address"}
+
     def __init__(self, *args: Any, verified_email: str | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.verified_email = verified_email
         self.asks_for_link = verified_email is None and mail.is_enabled()
-        self.fields["email"].label = "Email address"
         if self.asks_for_link:
             del self.fields["password1"]
         if verified_email is not None:
@@ -56,35 +71,27 @@ class SignUpForm(allauth_forms.SignupForm):
         return saved
 
 
-class ChangePasswordForm(allauth_forms.ChangePasswordForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["oldpassword"].label = "Current password"
-        self.fields["password1"].label = "New password"
-        self.fields["password2"].label = "Repeat new password"
+NEW_PASSWORD = {"password1": "New password", "password2": "Repeat new password"}
 
 
-class NewPasswordForm(allauth_forms.ResetPasswordKeyForm):
+class ChangePasswordForm(Labelled, allauth_forms.ChangePasswordForm):
+    labels = {"oldpassword": "Current password", **NEW_PASSWORD}
+
+
+class NewPasswordForm(Labelled, allauth_forms.ResetPasswordKeyForm):
     """Choose a new password on the page of a mailed link."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["password1"].label = "New password"
-        self.fields["password2"].label = "Repeat new password"
+    labels = NEW_PASSWORD
 
 
-class ChangeEmailForm(allauth_forms.AddEmailForm):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["email"].label = "Email address"
+class ChangeEmailForm(Labelled, allauth_forms.AddEmailForm):
+    labels = {"email": "Email address"}
 
 
-class PasswordResetForm(allauth_forms.ResetPasswordForm):
+class PasswordResetForm(Labelled, allauth_forms.ResetPasswordForm):
     """Request a password reset. Only the owner of the address learns whether it is known (`password_reset.py`)."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["email"].label = "Email address"
+    labels = {"email": "Email address"}
 
     def clean_email(self) -> str:
         return str(self.cleaned_data["email"]).lower()

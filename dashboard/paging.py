@@ -25,7 +25,7 @@ class Page(Generic[Row]):
 
 
 def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int) -> Page[Row]:
-    """Return the requested page of `rows`, newest first. One query. Raises Http404 for an invalid cursor."""
+    """Return the requested page of `rows`, newest first. Raises Http404 for an invalid cursor."""
     after = id_in_cursor(request, account_id=account_id)
     if after is not None:
         rows = rows.filter(pk__lt=after)

@@ -25,7 +25,7 @@ NAVIGATION = {
     "Documentation": ["docs/README"],
     "Tutorial": ["docs/tutorial/*"],
     "How-tos": ["docs/how-to/*", "deploy/README", "sdk/python/README"],
-    "Explanations": ["docs/explanation/*"],
+    "Explanations": ["docs/explanation/*", "docs/explanation/decisions/*"],
     "Reference": ["docs/reference/*"],
     "Project": ["CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"],
 }

@@ -19,7 +19,7 @@ from jobs.execution import build_probe
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Build, Job
 from jobs.operations import operator_actions, story
-from jobs.operations import plan_admin as plan_admin
+from jobs.operations import plan_limits as plan_limits
 from jobs.queue import announcements
 from jobs.results import queries
 from simservice.admin.actions import Effect, counted, preview

@@ -1,4 +1,4 @@
-"""All differences between the API variants R and C: `docs/reference/contract.md#variants`.
+"""All differences between the API variants R and C: `docs/reference/api.md#variants`.
 
 Code that depends on the variant reads a property of `current()`. Nothing else checks which variant is deployed.
 """
@@ -13,7 +13,7 @@ from jobs.enums import ErrorCode
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A column of the table in `docs/reference/contract.md#variants`. Times are in seconds."""
+    """A column of the table in `docs/reference/api.md#variants`. Times are in seconds."""
 
     # The field of `runtime` that caps a job, and the deprecated field that is still accepted
     cap_field: str

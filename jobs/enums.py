@@ -1,9 +1,11 @@
 """Enumerations of jobs, each defined once."""
 
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import NamedTuple
 
 from django.db import models
+
+from sandbox.stop_reasons import SandboxStop
 
 
 class Status(models.TextChoices):
@@ -28,7 +30,7 @@ class Status(models.TextChoices):
 
 
 class PublicStatus(models.TextChoices):
-    """The status of a job as callers see it (docs/reference/contract.md#job-statuses): `starting` is `queued`."""
+    """The status of a job as callers see it (docs/reference/api.md#job-statuses): `starting` is `queued`."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -47,6 +49,23 @@ ACTIVE = WAITING + CLAIMED
 TERMINAL = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
 # The summary is a full or partial result.
 WITH_RESULT = (Status.COMPLETED, Status.CANCELLED, Status.TIMED_OUT)
+
+
+class StopReason(StrEnum):
+    """Why a simulator was stopped; stored on its run."""
+
+    # Set by the worker.
+    CEILING = "ceiling"  # It used the credits of the job's limit.
+    CREDITS = "credits"  # The account has no more credits to reserve.
+    CANCELLED = "cancelled"  # A user cancelled the job.
+    SHARD_FAILED = "shard_failed"  # Another shard of the job failed.
+
+    # Set by the sandbox; `LOST` also by the sweep.
+    OVERTIME = SandboxStop.OVERTIME
+    OUTPUT_FLOOD = SandboxStop.OUTPUT_FLOOD
+    DISK_FLOOD = SandboxStop.DISK_FLOOD
+    MEMORY_LIMIT = SandboxStop.MEMORY_LIMIT
+    LOST = SandboxStop.LOST
 
 
 class MoveResult(Enum):
@@ -101,7 +120,7 @@ class ShardStatus(models.TextChoices):
 
 
 class ErrorCode(models.TextChoices):
-    """Why a job did not complete (docs/reference/contract.md#job-error-codes)."""
+    """Why a job did not complete (docs/reference/errors.md#job-error-codes)."""
 
     # The job waited longer than its queue limit.
     QUEUE_TIMEOUT = "queue_timeout"
@@ -128,7 +147,7 @@ class ErrorCode(models.TextChoices):
 
 
 class Priority(models.IntegerChoices):
-    """The lanes of the queue; a lower number starts first (docs/reference/contract.md#priority)."""
+    """The lanes of the queue; a lower number starts first (docs/reference/api.md#priority)."""
 
     HIGH = 0
     STANDARD = 1
@@ -151,7 +170,7 @@ ALL_LANES = LaneRange(Priority.HIGH, Priority.BACKGROUND)
 
 
 class Channel(models.TextChoices):
-    """How a job chooses its build (docs/reference/contract.md#builds-and-channels)."""
+    """How a job chooses its build (docs/reference/api.md#builds-and-channels)."""
 
     # The newest build from before today (UTC).
     NIGHTLY = "nightly"
@@ -162,7 +181,7 @@ class Channel(models.TextChoices):
 
 
 class MultistageReason(models.TextChoices):
-    """Why a job ran in stages or in a single pass (docs/reference/contract.md#stages)."""
+    """Why a job ran in stages or in a single pass (docs/reference/api.md#stages)."""
 
     # It ran in stages.
     ELIGIBLE = "eligible_profileset_only"

@@ -1,4 +1,7 @@
-"""Errors of requests about jobs. `jobs/api/errors.py` defines the HTTP status, code and message of each."""
+"""Errors of requests about jobs, and of attempts.
+
+`jobs/api/errors.py` defines the HTTP status, code and message of each error of a request.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +9,23 @@ from uuid import UUID
 
 from jobs.enums import PublicStatus
 from simc.profiles.policy import Refusal
+
+
+class GivesUp(Exception):
+    """An attempt ends, or the try of a shard, but not its job.
+
+    With a `requeue_reason`, it returns to the queue at once. Otherwise, the attempt's lease expires, and the try
+    counts as a loss. If it `keeps_deadline`, the job ends at its queue deadline even if no machine can run it.
+    """
+
+    requeue_reason: str | None = None
+    keeps_deadline = False
+
+
+class WorkerStops(GivesUp):
+    """The worker shuts down."""
+
+    requeue_reason = "the worker was shut down"
 
 
 class JobsError(Exception):

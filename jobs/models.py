@@ -232,12 +232,12 @@ class Job(models.Model):
 
     @property
     def retried(self) -> bool:
-        """Return whether at least one attempt was lost: `docs/reference/contract.md#automatic-retries`."""
+        """Return whether at least one attempt was lost: `docs/reference/api.md#automatic-retries`."""
         return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
 
     @property
     def fee_credits(self) -> int:
-        """Return the reserved fee, for an ended job the charged one: `docs/reference/contract.md#priority-fee`."""
+        """Return the reserved fee, for an ended job the charged one: `docs/reference/limits.md#priority-fee`."""
         return 0 if self.credits_consumed == 0 else self.priority_fee_credits
 
     @property
@@ -390,7 +390,7 @@ class Shard(models.Model):
     allowance_ms = models.PositiveBigIntegerField(default=0)
     # The time that is billed for the try that counts, once it has ended.
     billed_ms = models.PositiveBigIntegerField(default=0)
-    # How the try ended (`jobs.execution.shard_results.ShardResult`), once it has ended.
+    # How the try ended (`jobs.execution.shard_files.ShardResult`), once it has ended.
     result = models.JSONField(null=True)
 
     class Meta:
@@ -538,7 +538,7 @@ class DailyUsage(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """An idempotency key and the response to its submission: `docs/reference/contract.md#idempotency-keys`."""
+    """An idempotency key and the response to its submission: `docs/reference/api.md#idempotency-keys`."""
 
     api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="idempotency_keys")
     key = models.CharField(max_length=255)

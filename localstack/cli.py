@@ -28,7 +28,13 @@ def main(argv: Sequence[str]) -> int:
         with running(DataFolder(arguments.data), port=arguments.port) as stack:
             if arguments.once:
                 return 0 if demo.show(stack) else 1
-            _run_until_stopped(stack, arguments.data, with_demo=arguments.demo)
+            if arguments.demo:
+                demo.show(stack)
+                print_message(f"Press Ctrl-C to stop. Logs: {arguments.data}/logs")
+            else:
+                _print_ready(stack)
+            while True:
+                stack.supervisor.watch(WATCH_SECONDS)
     except LocalStackError as error:
         print_message(str(error))
         return error.status
@@ -62,19 +68,8 @@ def _request_stop(*_: object) -> NoReturn:
     raise StopRequested
 
 
-def _run_until_stopped(stack: Stack, data: Path, *, with_demo: bool) -> NoReturn:
-    """Keep the stack running until a signal raises StopRequested."""
-    if with_demo:
-        demo.show(stack)
-        print_message(f"Press Ctrl-C to stop. Logs: {data}/logs")
-    else:
-        print_output(_ready_line(stack))
-    while True:
-        stack.supervisor.watch(WATCH_SECONDS)
-
-
-def _ready_line(stack: Stack) -> str:
-    """Return the line that scripts wait for: READY and a JSON object."""
+def _print_ready(stack: Stack) -> None:
+    """Print the line that scripts wait for: READY and a JSON object."""
     addresses = {
         "url": stack.url,
         "apiKey": stack.api_key,
@@ -83,4 +78,4 @@ def _ready_line(stack: Stack) -> str:
         "databaseUrl": stack.database_url,
         "redisUrl": stack.redis_url,
     }
-    return f"READY {json.dumps(addresses)}"
+    print_output(f"READY {json.dumps(addresses)}")

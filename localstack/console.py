@@ -20,9 +20,9 @@ class InvalidSettings(LocalStackError):
     status = 2
 
 
-def print_output(text: str, *, end: str = "\n") -> None:
+def print_output(text: str) -> None:
     """Write a result to stdout and flush it."""
-    sys.stdout.write(text + end)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 

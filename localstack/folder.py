@@ -2,18 +2,19 @@
 
 import fcntl
 import json
+import os
 import secrets
 import shlex
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from localstack.console import LocalStackError
-from localstack.files import replace_file
 
-LOG_BYTES = 5 * 1024 * 1024
-"""A larger log is rotated at the next start. One older log is kept."""
+LOG_BYTES = 5 * 1024 * 1024  # A larger log is rotated at the next start. One older log is kept.
 
 
 class DataFolder:
@@ -87,3 +88,18 @@ class DataFolder:
         if log.exists() and log.stat().st_size > LOG_BYTES:
             log.replace(log.with_suffix(".log.1"))
         return log
+
+
+def replace_file(path: Path, text: str, *, owner: str | None = None) -> None:
+    """Replace a file atomically. Only its owner (None: the user of this process) can read it.
+
+    A link at `path` is replaced, not followed.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(handle)
+        if owner is not None:
+            shutil.chown(handle, owner, owner)
+    Path(temporary).replace(path)

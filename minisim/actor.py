@@ -4,49 +4,33 @@ from dataclasses import dataclass, field
 
 from minisim.values import names_in, to_float, to_int
 
+# Options that start a player in any version of the simulator. See `docs/reference/simulator-command-
+# line.md#actors`.
 PLAYER_TYPES = names_in(
     """
     deathknight demonhunter druid evoker hunter mage monk paladin priest rogue shaman warlock warrior
     player_simplified mara rime gunde tariq ardeos helena elarion sylvie vigour aeona xavian
     """
 )
-"""Options that start a player in any version of the simulator.
-
-See `docs/reference/simulator-command-line.md#actors`.
-"""
 ENEMY_TYPES = frozenset({"enemy", "tank_dummy", "tmi_boss"})
 PET_TYPES = frozenset({"pet", "guardian"})
 
+# Names of gear options and their slots.
+_SLOT_NAMES = names_in(
+    "head neck shoulders shirt chest waist legs feet wrists hands finger1 finger2 trinket1 trinket2 back main_hand "
+    "off_hand ranged tabard"
+)
 SLOTS = {
-    "head": "head",
-    "neck": "neck",
+    **{slot: slot for slot in _SLOT_NAMES},
     "shoulder": "shoulders",
-    "shoulders": "shoulders",
-    "shirt": "shirt",
-    "chest": "chest",
-    "waist": "waist",
     "leg": "legs",
-    "legs": "legs",
     "foot": "feet",
-    "feet": "feet",
     "wrist": "wrists",
-    "wrists": "wrists",
     "hand": "hands",
-    "hands": "hands",
-    "finger1": "finger1",
     "ring1": "finger1",
-    "finger2": "finger2",
     "ring2": "finger2",
-    "trinket1": "trinket1",
-    "trinket2": "trinket2",
-    "back": "back",
-    "main_hand": "main_hand",
     "weapon": "main_hand",
-    "off_hand": "off_hand",
-    "ranged": "ranged",
-    "tabard": "tabard",
 }
-"""Names of gear options and their slots."""
 
 _SCALARS = names_in(
     """
@@ -58,16 +42,7 @@ _SCALARS = names_in(
 _KEYED = ("apl_variable.", "gems.", "sets.", "legendary.", "weapon_trait.", "blessing.")
 _ACCEPTED_PREFIXES = (
     *(f"{player}." for player in PLAYER_TYPES),
-    *(
-        "gear_",
-        "enchant_",
-        "initial_resource",
-        "shadowlands.",
-        "dragonflight.",
-        "thewarwithin.",
-        "midnight.",
-        "bfa.",
-    ),
+    *"gear_ enchant_ initial_resource shadowlands. dragonflight. thewarwithin. midnight. bfa.".split(),
 )
 _NOT_ACTIONS = names_in(
     """
@@ -98,9 +73,15 @@ class Actor:
         elif name == "set_bonus":
             self.set_bonuses = (*self.set_bonuses, value)
         elif name.removesuffix("+") == "actions" or name.startswith("actions."):
-            self._add_actions(name, value)
+            list_name = name.removesuffix("+")
+            before = self.action_lists.get(list_name, "") if name.endswith("+") else ""
+            self.action_lists[list_name] = before + value
         elif name in _SCALARS or name.startswith(_KEYED) or name.startswith(_ACCEPTED_PREFIXES):
-            _check_number(name, value)
+            # Only to reject invalid numbers
+            if name == "level":
+                to_int(value)
+            elif name.startswith(("gear_", "enchant_")):
+                to_float(value)
             self.options[name] = value
         else:
             return False
@@ -135,15 +116,3 @@ class Actor:
             if list_name != "actions.precombat":
                 names |= dict.fromkeys(entry.partition(",")[0] for entry in text.split("/"))
         return [name for name in names if name and name not in _NOT_ACTIONS]
-
-    def _add_actions(self, name: str, value: str) -> None:
-        list_name = name.removesuffix("+")
-        before = self.action_lists.get(list_name, "") if name.endswith("+") else ""
-        self.action_lists[list_name] = before + value
-
-
-def _check_number(name: str, value: str) -> None:
-    if name == "level":
-        to_int(value)
-    elif name.startswith(("gear_", "enchant_")):
-        to_float(value)

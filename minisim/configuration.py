@@ -1,17 +1,19 @@
-"""The settings, actors and profilesets of a run, from options applied in order.
+"""Read the command line and the files that it includes, and apply the options in order.
 
 See `docs/reference/simulator-command-line.md#order-and-values` and the sections after it.
 """
 
+import os
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from minisim.actor import ENEMY_TYPES, PET_TYPES, PLAYER_TYPES, Actor
-from minisim.command_line import read_tokens
 from minisim.settings import Settings
 from minisim.values import SimulatorError
-from simc.profiles.grammar import Option, Token, profileset_name
+from simc.profiles.grammar import Option, TemplateError, Token, decode, expand_templates, profileset_name, tokens
 
 _IMPORTS = frozenset({"armory", "guild", "local_json"})
 
@@ -100,36 +102,33 @@ class Configuration:
         if name in PLAYER_TYPES | ENEMY_TYPES | PET_TYPES or name == "copy":
             self._start(name, value)
         elif name == "active":
-            self._activate(value)
+            players = (actor for actor in reversed(self.actors) if actor.is_player)
+            self._current = next(players, None) if value == "owner" else self._find(value)
         elif key := profileset_name(name):
             self._add_profileset(key[0], value, appends=key[1])
         elif self._current and self._current.apply(name, value):
             return
         elif self.settings.apply(name, value):
             self._run_options.append((len(self.actors), name, value))
+        elif self.settings.strict_parsing:
+            raise SimulatorError("Unknown option")
         else:
-            self._warn(name, value)
+            self.warnings.append(f"Warning: Unknown option '{name}' with value '{value}', ignoring")
 
     def _start(self, kind: str, value: str) -> None:
         if self._is_profileset:
             raise SimulatorError("Profilesets cannot define additional actors")
         if kind in PET_TYPES and not self._current:
             raise SimulatorError("A pet needs a player before it")
-        self._current = self._copy(value) if kind == "copy" else Actor(kind, value.partition(",")[0])
-        self.actors.append(self._current)
-
-    def _copy(self, value: str) -> Actor:
         name, _, source_name = value.partition(",")
-        source = self._find(source_name) if source_name else self._current
-        if source is None:
-            raise SimulatorError("Invalid source for profile copy - format copy=target[,source]")
-        return source.copy(name)
-
-    def _activate(self, value: str) -> None:
-        if value == "owner":
-            self._current = next((actor for actor in reversed(self.actors) if actor.is_player), None)
+        if kind == "copy":
+            source = self._find(source_name) if source_name else self._current
+            if source is None:
+                raise SimulatorError("Invalid source for profile copy - format copy=target[,source]")
+            self._current = source.copy(name)
         else:
-            self._current = None if value in {"none", "0"} else self._find(value)
+            self._current = Actor(kind, name)
+        self.actors.append(self._current)
 
     def _find(self, name: str) -> Actor | None:
         return next((actor for actor in self.actors if actor.name == name), None)
@@ -143,7 +142,57 @@ class Configuration:
         if value:
             values.append(value)
 
-    def _warn(self, name: str, value: str) -> None:
-        if self.settings.strict_parsing:
-            raise SimulatorError("Unknown option")
-        self.warnings.append(f"Warning: Unknown option '{name}' with value '{value}', ignoring")
+
+PROFILES = Path(__file__).parent / "profiles"
+MAX_INCLUDE_DEPTH = 50  # The real simulator has no limit and crashes when its stack overflows.
+
+
+def read_arguments(arguments: Iterable[str]) -> list[Option]:
+    """Return all options in order. Raises SimulatorError for a missing file or an invalid template.
+
+    Arguments that are not UTF-8 are read as Latin-1, like in the simulator.
+    """
+    return read_tokens(Token(0, decode(os.fsencode(argument))) for argument in arguments)
+
+
+def read_tokens(source: Iterable[Token]) -> list[Option]:
+    """Return the options of `source` and of all files that it includes. Raises SimulatorError."""
+    options: list[Option] = []
+    _read(source, options, {}, depth=0)
+    return options
+
+
+def _read(source: Iterable[Token], options: list[Option], variables: dict[str, str], *, depth: int) -> None:
+    if depth > MAX_INCLUDE_DEPTH:
+        raise SimulatorError("Files include one another too deeply")
+    try:
+        for option in expand_templates(source, variables):
+            if option.name is None or option.name == "input":
+                _include(option, options, variables, depth=depth + 1)
+            else:
+                options.append(option)
+    except TemplateError as error:
+        raise SimulatorError(str(error)) from error
+
+
+def _include(option: Option, options: list[Option], variables: dict[str, str], *, depth: int) -> None:
+    outer = variables.get("current_base_name")
+    if option.name == "input":
+        variables["current_base_name"] = Path(option.value).name.partition(".")[0]
+    _read(tokens(_text_of(option)), options, variables, depth=depth)
+    if outer is not None:
+        variables["current_base_name"] = outer
+
+
+def _text_of(option: Option) -> str:
+    """Return the text of an included file: by its path, below `./profiles`, or bundled. A directory is empty."""
+    if option.name is None and option.value == "-":
+        return decode(sys.stdin.buffer.read())
+    for path in (Path(option.value), Path("profiles", option.value), PROFILES / option.value):
+        try:
+            return "" if path.is_dir() else decode(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+    if option.name is None:
+        raise SimulatorError(f"Unexpected parameter '{option.value}'. Expected format: name=value")
+    raise SimulatorError(f"Unable to open input parameter file '{option.value}'.")

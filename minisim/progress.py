@@ -51,8 +51,10 @@ class Progress:
         self._write(f"{head} {self._number}/{self._phases} {padded}" + ("\n" if finished else "\r"))
 
     def _status(self, progress: PhaseProgress, elapsed: float, remaining: float, *, finished: bool) -> str:
+        length = round(BAR_WIDTH * (1.0 if finished else min(progress.done / progress.total, 1.0)))
+        filled = "=" * (length - 1) + ">" if length else ""
         parts = [
-            _bar(1.0 if finished else progress.done / progress.total),
+            f"[{filled:.<{BAR_WIDTH}}]",
             f"{progress.done}/{progress.total}",
             f"{progress.done / elapsed:.3f}",
         ]
@@ -81,12 +83,6 @@ class Progress:
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
-
-
-def _bar(fraction: float) -> str:
-    length = round(BAR_WIDTH * min(fraction, 1.0))
-    filled = "=" * (length - 1) + ">" if length else ""
-    return f"[{filled:.<{BAR_WIDTH}}]"
 
 
 def _remaining(seconds: float) -> str:

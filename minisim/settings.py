@@ -14,8 +14,7 @@ REPORT_V3 = "3.0.0-alpha1"
 DEFAULT_ITERATIONS = 1_000_000
 DEFAULT_TARGET_ERROR, SCALE_FACTORS_TARGET_ERROR = 0.2, 0.05
 DETERMINISTIC_SEED = 31_459
-INVALID_FIGHT_STYLE_STATUS = 11
-"""The exit status of versions since September 2025."""
+INVALID_FIGHT_STYLE_STATUS = 11  # The exit status of versions since September 2025.
 
 FIGHT_STYLES = {
     # name in lower case: (name in reports, share of the fight spent attacking, targets)
@@ -47,6 +46,7 @@ METRICS = {
     "time": "Fight Length",
     "raid_dps": "Raid Damage per Second",
 }
+# Options of the real simulator that this model ignores without a warning.
 IGNORED = names_in(
     """
     average_gauss average_range channel_lag cleanup_threads debug debug_each decorated_tooltips
@@ -61,7 +61,6 @@ IGNORED = names_in(
     strict_work_queue target_error_role target_level target_level+ target_race timewalk travel_variance
     """
 )
-"""Options of the real simulator that this model ignores without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +167,13 @@ def _json_target(name: str, value: str) -> JsonTarget:
     path, *extras = value.split(",")
     parameters = dict(extra.split("=", 1) for extra in extras if extra.count("=") == 1)
     default = REPORT_V2 if name == "json2" else REPORT_V3
-    version = _report_version(parameters["version"]) if "version" in parameters else default
+    version = parameters.get("version", default)
+    # Only the exact name selects version 3; some ranges select 2.0.0.
+    if version.lstrip("^~") in {"2", "2.0", "2.0.0", "2.x", "2.0.x", "*"}:
+        version = REPORT_V2
+    elif version != REPORT_V3:
+        raise SimulatorError(f"Cannot find JSON report version satisfying '{version}'")
     return JsonTarget(path, version, pretty_print=to_int(parameters.get("pretty_print", "")) != 0)
-
-
-def _report_version(requested: str) -> str:
-    """Return the version for a name. Only the exact name selects version 3; some ranges select 2.0.0."""
-    if requested == REPORT_V3:
-        return REPORT_V3
-    if requested.lstrip("^~") in {"2", "2.0", "2.0.0", "2.x", "2.0.x", "*"}:
-        return REPORT_V2
-    raise SimulatorError(f"Cannot find JSON report version satisfying '{requested}'")
 
 
 _CONVERTERS: dict[str, Callable[[str], object]] = {

@@ -14,10 +14,9 @@ from minisim.values import SimulatorError, to_float, to_int
 
 RATINGS = ("crit", "haste", "mastery", "versatility")
 MAX_ACTIONS = 24
+# Items from this id on are not in the built-in data, and the simulator cannot connect to look them up.
 FIRST_UNKNOWN_ITEM = 990_000
-"""Items from this id on are not in the built-in data, and the simulator cannot connect to look them up."""
-MAX_POINTS = 1e9
-"""Keeps all numbers finite."""
+MAX_POINTS = 1e9  # Keeps all numbers finite.
 
 _PRIMARY = frozenset(
     {"int", "str", "agi", "strint", "stragi", "agiint", "stragiint", "intellect", "strength", "agility"}
@@ -35,8 +34,8 @@ _SLOT_WEIGHTS = {
     **dict.fromkeys(("main_hand", "ranged"), (2.4, 0.9)),
     "off_hand": (0.8, 0.6),
 }
+# For characters up to a level: the lowest and highest usual item level.
 _USUAL_ILEVELS = ((60, 200, 235), (70, 390, 450), (80, 610, 684), (999, 240, 290))
-"""For characters up to a level: the lowest and highest usual item level."""
 _CONSUMABLES = ("potion", "flask", "food", "augmentation", "temporary_enchant")
 _TALENT_OPTIONS = ("talents", "class_talents", "spec_talents", "hero_talents")
 
@@ -64,10 +63,9 @@ class Sheet:
     mastery: float
     versatility: float
     multiplier: float
+    # Damage coefficients of actions, in order of priority. Without actions, the actor does no damage at all.
     actions: dict[str, float]
-    """Damage coefficients of actions, in order of priority. Without actions, the actor does no damage at all."""
-    passive: str
-    """The name of the ability that hits without being cast."""
+    passive: str  # The name of the ability that hits without being cast.
     gear: dict[str, Item]
 
 
@@ -75,7 +73,9 @@ def sheet_of(actor: Actor) -> Sheet:
     """Return an actor's sheet. Raises SimulatorError for an invalid number."""
     level = min(max(to_int(actor.options.get("level", "80")), 1), 90)
     gear = _gear(actor, level)
-    primary = 400 * 1.2 ** (level - 60) * _consumables(actor) + sum(item.primary for item in gear.values())
+    used = [actor.options.get(name, "") for name in _CONSUMABLES]
+    consumed = 1 + sum(0.01 + 0.01 * _fraction(text) for text in used if text not in {"", "disabled", "none"})
+    primary = 400 * 1.2 ** (level - 60) * consumed + sum(item.primary for item in gear.values())
     ratings = {rating: sum(item.ratings.get(rating, 0.0) for item in gear.values()) for rating in RATINGS}
     primary, ratings = _with_overrides(actor, primary, ratings)
     percent = {rating: points / (35 * 1.16 ** (level - 60)) for rating, points in ratings.items()}
@@ -132,7 +132,9 @@ def _item(slot: str, encoded: str, level: int) -> Item:
         ratings[rating] = ratings.get(rating, 0.0) + points * share
     if fields.get("stats"):
         primary, ratings = _explicit_stats(fields["stats"])
-    for extra in _extras(fields):
+    # Gems, enchants and affixes are each worth a little of one rating.
+    texts = (fields.get(key, "") for key in ("gem_id", "gems", "enchant", "enchant_id", "affixes"))
+    for extra in (word for text in texts for word in text.split("/") if word not in {"", "0", "none"}):
         kind = RATINGS[int(_fraction(extra) * len(RATINGS))]
         ratings[kind] = ratings.get(kind, 0.0) + (0.4 + _fraction(extra[::-1])) * 12 * 1.16 ** (level - 60)
     return Item(encoded, name or f"item_{fields.get('id', slot)}", ilevel, primary, ratings)
@@ -170,12 +172,6 @@ def _explicit_stats(text: str) -> tuple[float, dict[str, float]]:
     return primary, ratings
 
 
-def _extras(fields: dict[str, str]) -> list[str]:
-    """Return gems, enchants and affixes; each is worth a little of one rating."""
-    texts = (fields.get(key, "") for key in ("gem_id", "gems", "enchant", "enchant_id", "affixes"))
-    return [word for text in texts for word in text.split("/") if word not in {"", "0", "none"}]
-
-
 def _with_overrides(actor: Actor, primary: float, ratings: dict[str, float]) -> tuple[float, dict[str, float]]:
     """Apply options such as `gear_haste_rating=`, which replace a total, and `enchant_…=`, which add to it."""
     ratings = dict(ratings)
@@ -190,11 +186,6 @@ def _with_overrides(actor: Actor, primary: float, ratings: dict[str, float]) -> 
         elif stat in _PRIMARY:
             primary = points + (primary if source == "enchant" else 0.0)
     return primary, ratings
-
-
-def _consumables(actor: Actor) -> float:
-    used = [actor.options.get(name, "") for name in _CONSUMABLES]
-    return 1 + sum(0.01 + 0.01 * _fraction(text) for text in used if text not in {"", "disabled", "none"})
 
 
 def _multiplier(actor: Actor) -> float:

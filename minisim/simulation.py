@@ -15,23 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minisim.actor import ENEMY_TYPES, Actor
-from minisim.combat import Encounter, Fighter, batch_rows
+from minisim.combat import Encounter, Fighter, Record, batch_rows
 from minisim.configuration import Configuration
 from minisim.progress import PhaseProgress, Progress
-from minisim.record import Record
 from minisim.samples import Samples
 from minisim.settings import DETERMINISTIC_SEED, FIGHT_STYLES, Settings
 from minisim.sheet import Sheet, sheet_of
 from minisim.values import SimulatorError
 
 UPDATES_PER_PHASE = 100
+# Fights per batch: fewer waste time between NumPy's calls, more delay progress and interrupts.
 MIN_BATCH, MAX_BATCH = 25, 250
-"""Fights per batch: fewer waste time between NumPy's calls, more delay progress and interrupts."""
+# Fights per batch if nobody does damage: they cost nearly nothing, but the default is a million of them.
 IDLE_BATCH = 10_000
-"""Fights per batch if nobody does damage: they cost nearly nothing, but the default is a million of them."""
 MIN_FIGHT_SECONDS = 1.0
-MAX_PROJECTED_RATIO = 1e6
-"""The largest ratio of error to target error in the projection of iterations."""
+MAX_PROJECTED_RATIO = 1e6  # The largest ratio of error to target error in the projection of iterations.
 
 
 class StopFlag:
@@ -110,7 +108,9 @@ class Phase:
     ) -> None:
         """Create a phase. With the same seed, each `stream` has different random numbers."""
         players = configuration.players()
-        encounter = _encounter(configuration, settings)
+        enemies = [actor.name for actor in configuration.actors if actor.kind in ENEMY_TYPES]
+        _, uptime, targets = FIGHT_STYLES[settings.fight_style]
+        encounter = Encounter(max(settings.desired_targets, len(enemies), targets), uptime)
         entropy = (settings.seed, zlib.crc32(stream.encode(errors="surrogatepass")), len(stream))
         seeds = np.random.SeedSequence(entropy).spawn(len(players) + 1)
         self._rng, *streams = map(np.random.default_rng, seeds)
@@ -120,26 +120,21 @@ class Phase:
         self._fighters = [
             Fighter(sheet_of(actor), encounter, rng) for actor, rng in zip(players, streams, strict=True)
         ]
-        self._result = PhaseResult(
-            settings,
-            [
-                ActorResult(
-                    actor,
-                    fighter.sheet,
-                    _no_totals(fighter),
-                    Record(len(fighter.abilities)) if with_record else None,
-                )
-                for actor, fighter in zip(players, self._fighters, strict=True)
-            ],
-            _enemies(configuration, settings),
-        )
+        results = []
+        for actor, fighter in zip(players, self._fighters, strict=True):
+            count = len(fighter.abilities)
+            totals = AbilityTotals(fighter.abilities, np.zeros(count), np.zeros(count))
+            results.append(ActorResult(actor, fighter.sheet, totals, Record(count) if with_record else None))
+        enemies += ["Fluffy_Pillow"] * (settings.desired_targets - len(enemies))
+        self._result = PhaseResult(settings, results, enemies)
 
     def run(self, progress: Progress, stop: StopFlag) -> PhaseResult:
         """Fight until the last iteration, the target error, or `stop`, but at least one batch."""
         result = self._result
         for lengths in self._batches():
+            before = result.iterations // self._interval()
             self._fight(lengths)
-            is_due = self._passed_interval(len(lengths))
+            is_due = result.iterations // self._interval() > before
             result.is_complete = self._is_complete(is_analysis_due=is_due)
             if result.is_complete or stop.is_set:
                 # After a stop, too, the last update says that all fights are done.
@@ -182,7 +177,6 @@ class Phase:
         result.lengths.add(lengths)
 
     def _is_complete(self, *, is_analysis_due: bool) -> bool:
-        """Return whether the last iteration or the target error is reached."""
         settings, done = self._settings, self._result.iterations
         if done >= settings.iterations or settings.target_error <= 0 or not is_analysis_due:
             return done >= settings.iterations
@@ -211,10 +205,6 @@ class Phase:
             return settings.analyze_error_interval
         return max(1, settings.iterations // UPDATES_PER_PHASE)
 
-    def _passed_interval(self, batch: int) -> bool:
-        done = self._result.iterations
-        return done // self._interval() > (done - batch) // self._interval()
-
 
 @dataclass(frozen=True, slots=True)
 class ProfilesetResult:
@@ -241,8 +231,7 @@ class Outcome:
     profilesets: list[ProfilesetResult]
     warnings: list[str]
     is_cancelled: bool
-    finished_profilesets: int = 0
-    """Includes those without damage, which have no result."""
+    finished_profilesets: int = 0  # Includes those without damage, which have no result.
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     events: int = 0
@@ -326,19 +315,3 @@ def _summary(name: str, metric: Samples, settings: Settings) -> ProfilesetResult
         third_quartile=third,
         iterations=metric.count // settings.threads if has_split else metric.count,
     )
-
-
-def _encounter(configuration: Configuration, settings: Settings) -> Encounter:
-    _, uptime, targets = FIGHT_STYLES[settings.fight_style]
-    enemies = sum(actor.kind in ENEMY_TYPES for actor in configuration.actors)
-    return Encounter(targets=max(settings.desired_targets, enemies, targets), uptime=uptime)
-
-
-def _enemies(configuration: Configuration, settings: Settings) -> list[str]:
-    """Return the names of the enemies: those of the profile, and more up to `desired_targets`."""
-    names = [actor.name for actor in configuration.actors if actor.kind in ENEMY_TYPES]
-    return [*names, *("Fluffy_Pillow" for _ in range(len(names), settings.desired_targets))]
-
-
-def _no_totals(fighter: Fighter) -> AbilityTotals:
-    return AbilityTotals(fighter.abilities, np.zeros(len(fighter.abilities)), np.zeros(len(fighter.abilities)))

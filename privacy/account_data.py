@@ -17,6 +17,7 @@ from webhooks.models import Delivery, Endpoint, Event
 
 # A profile can have 2 MB, and a delivery an excerpt of 2 KiB.
 JOBS_AT_ONCE, EVENTS_AT_ONCE = 20, 200
+ACCOUNT_FIELDS = "name created_at suspended_at shares_inputs".split()
 JOB_FIELDS = (
     "client_id api_key_id priority channel git_branch pinned_build_id multi_stage html csv has_credentials "
     "wants_webhook json_version metadata given_title character other_characters max_credits ceiling_credits "
@@ -42,7 +43,8 @@ def sections(account: Account) -> Iterator[Section]:
     """Yield the files of an account's export with their rows."""
     of = {"account": account}
     clients = Client.objects.filter(**of)
-    yield "account", [_account_row(account)]
+    row = {name: getattr(account, name) for name in ACCOUNT_FIELDS}
+    yield "account", [{"id": account.pk, "plan": account.plan.name, **row}]
     yield "members", rows_of(Membership.objects.filter(**of), "user__email", "user__username", "role")
     yield "invitations", rows_of(Invitation.objects.filter(**of), *INVITATION_FIELDS)
     yield "clients", rows_of(clients, "name", "is_default", "created_at")
@@ -56,30 +58,16 @@ def sections(account: Account) -> Iterator[Section]:
     yield "audit_log", rows_of(AuditEvent.objects.filter(**of), *AUDIT_FIELDS)
 
 
-def _account_row(account: Account) -> Row:
-    return {
-        "id": account.pk,
-        "name": account.name,
-        "plan": account.plan.name,
-        "created_at": account.created_at,
-        "suspended_at": account.suspended_at,
-        "shares_inputs": account.shares_inputs,
-    }
-
-
 def _jobs(account: Account) -> Iterator[Row]:
-    """Yield the jobs with their profiles, events and artifacts. Four queries for each page."""
     for jobs in pages(Job.objects.filter(account=account), size=JOBS_AT_ONCE):
         ids = [job.pk for job in jobs]
         texts = dict(JobProfile.objects.filter(pk__in=ids).values_list("pk", "text"))
-        parts = {
-            "events": _by_parent(JobEvent.objects.filter(job__in=ids), "job_id", JOB_EVENT_FIELDS),
-            "artifacts": _by_parent(Artifact.objects.filter(job__in=ids), "job_id", ARTIFACT_FIELDS),
-        }
+        events = _by_parent(JobEvent.objects.filter(job__in=ids), "job_id", JOB_EVENT_FIELDS)
+        artifacts = _by_parent(Artifact.objects.filter(job__in=ids), "job_id", ARTIFACT_FIELDS)
         for job in jobs:
             row = {"id": job.pk, **{field: getattr(job, field) for field in JOB_FIELDS}}
-            found = {name: rows[job.pk] for name, rows in parts.items()}
-            yield {**row, "profile": texts.get(job.pk), **found, "artifacts": _addressed(job, found["artifacts"])}
+            found = {"events": events[job.pk], "artifacts": _addressed(job, artifacts[job.pk])}
+            yield {**row, "profile": texts.get(job.pk), **found}
 
 
 def _addressed(job: Job, artifacts: Iterable[Row]) -> list[Row]:
@@ -92,7 +80,6 @@ def _addressed(job: Job, artifacts: Iterable[Row]) -> list[Row]:
 
 
 def _webhook_events(clients: Sequence[int]) -> Iterator[Row]:
-    """Yield the events of clients with their deliveries. Two queries for each page."""
     for client in clients:
         for events in pages(Event.objects.filter(client=client), size=EVENTS_AT_ONCE):
             ids = [event.pk for event in events]
@@ -104,7 +91,7 @@ def _webhook_events(clients: Sequence[int]) -> Iterator[Row]:
 
 
 def _by_parent(found: QuerySet[Any], parent: str, fields: Sequence[str]) -> dict[int, list[Row]]:
-    """Return fields of all rows by the id of their parent. One query."""
+    """Return fields of all rows by the id of their parent."""
     rows: dict[int, list[Row]] = defaultdict(list)
     for row in found.order_by("pk").values(parent, *fields):
         rows[row.pop(parent)].append(row)

@@ -59,7 +59,7 @@ class InUse(NamedTuple):
 
 
 def in_use(chosen: Iterable[Account]) -> dict[int, InUse]:
-    """Return what the deletion of accounts would end, by account. Three queries."""
+    """Return what the deletion of accounts would end, by account."""
     ids = [account.pk for account in chosen]
     keys_of = _counts(ApiKey.objects.filter(keys.is_active(), client__account__in=ids), "client__account")
     endpoints_of = _counts(Endpoint.objects.filter(disabled_at=None, client__account__in=ids), "client__account")
@@ -129,7 +129,7 @@ def finish_now(account: Account, *, by: Actor) -> bool:
 
 
 def of(account: Account) -> AccountDeletion | None:
-    """Return the requested deletion of an account, or None. One query."""
+    """Return the requested deletion of an account, or None."""
     return AccountDeletion.objects.filter(pk=account.pk).first()
 
 
@@ -264,17 +264,11 @@ def _remove_rows(account: Account) -> int:
     removed, _ = Endpoint.objects.filter(client__account=account).delete()
     for model in (AuditEvent, DailyUsage, StoredBytes, Invitation, Membership):
         removed += model._default_manager.filter(account=account).delete()[0]  # noqa: SLF001 - documented by Django
-    return removed + _anonymize(account)
-
-
-def _anonymize(account: Account) -> int:
-    """Remove personal data from clients and keys. Return how many rows changed.
-
-    The rows stay, because deleting one would require a search of all jobs of the service.
-    """
+    # Clients and keys stay without personal data, because deleting one would require a search of all jobs.
     clients = Client.objects.filter(account=account, is_default=False).exclude(name__regex=ANONYMOUS_PATTERN)
     keys = ApiKey.objects.filter(client__account=account).exclude(sha256__regex=ANONYMOUS_PATTERN)
-    return clients.update(name=ANONYMOUS) + keys.update(
+    removed += clients.update(name=ANONYMOUS)
+    return removed + keys.update(
         name="", sha256=ANONYMOUS, last4="", created_by=None, expires_at=None, last_used_at=None
     )
 

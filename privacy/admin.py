@@ -19,7 +19,7 @@ from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
 
 @admin.register(Export)
 class ExportAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
-    list_display = [
+    list_display = (
         "id",
         "account",
         "user",
@@ -29,7 +29,7 @@ class ExportAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         "failed_at",
         "bytes",
         "expires_at",
-    ]
+    )
     list_select_related = ["account", "user"]
     ordering = ["-pk"]
     exclude = ["storage_name"]
@@ -46,7 +46,6 @@ class DeletableAccountAdmin(AccountAdmin):
     actions = [*AccountAdmin.actions, "request_deletion"]
 
     def has_request_deletion_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may request the deletion of accounts, and undo it."""
         return request.user.has_perm("privacy.add_accountdeletion")
 
     @admin.action(description="Request deletion of selected accounts", permissions=["request_deletion"])
@@ -62,7 +61,6 @@ class DeletableAccountAdmin(AccountAdmin):
         )
 
     def request_each(self, request: HttpRequest, chosen: list[Account]) -> None:
-        """Request the deletion of accounts, log it and show a message for each."""
         for account in chosen:
             deletion = accounts.request(account, by=audit.operator(request))
             self.log_change(request, account, "Deletion requested")
@@ -94,20 +92,18 @@ class AccountDeletionAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     actions = ["undo", "finish_now"]
 
     def has_undo_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may undo deletions, and request them."""
         return request.user.has_perm("privacy.add_accountdeletion")
 
     def has_finish_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may end grace periods."""
         return request.user.has_perm("privacy.end_grace_period")
 
     @admin.action(description="Undo selected deletions", permissions=["undo"])
     def undo(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> HttpResponse | None:
+        effect = "The account can be used again. Revoked keys and disabled webhooks stay as they are."
         run = partial(self.undo_each, request)
-        return preview(self, request, queryset, action="undo", effect_of=effect_of_undoing, run=run)
+        return preview(self, request, queryset, action="undo", effect_of=partial(effect_of, effect), run=run)
 
     def undo_each(self, request: HttpRequest, deletions: list[AccountDeletion]) -> None:
-        """Undo deletions, log them and show a message for each."""
         for deletion in deletions:
             try:
                 undone = accounts.undo(deletion.account, by=audit.operator(request))
@@ -118,11 +114,11 @@ class AccountDeletionAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
 
     @admin.action(description="End the grace period of selected deletions now", permissions=["finish"])
     def finish_now(self, request: HttpRequest, queryset: QuerySet[AccountDeletion]) -> HttpResponse | None:
+        effect = "The data of the account is deleted now. This cannot be undone."
         run = partial(self.finish_each, request)
-        return preview(self, request, queryset, action="finish_now", effect_of=effect_of_finishing, run=run)
+        return preview(self, request, queryset, action="finish_now", effect_of=partial(effect_of, effect), run=run)
 
     def finish_each(self, request: HttpRequest, deletions: list[AccountDeletion]) -> None:
-        """End the grace periods of deletions, log them and show a message for each."""
         for deletion in deletions:
             done = accounts.finish_now(deletion.account, by=audit.operator(request))
             self._report(request, deletion, done=done, result="the grace period was ended.")
@@ -137,15 +133,6 @@ class AccountDeletionAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
             self.message_user(request, message, messages.WARNING)
 
 
-def effect_of_undoing(deletion: AccountDeletion) -> Effect:
-    """Return what undoing a deletion does."""
-    if deletion.has_started:
-        return Effect("the grace period has ended.", happens=False)
-    return Effect("The account can be used again. Revoked keys and disabled webhooks stay as they are.")
-
-
-def effect_of_finishing(deletion: AccountDeletion) -> Effect:
-    """Return what ending the grace period of a deletion does."""
-    if deletion.has_started:
-        return Effect("the grace period has ended.", happens=False)
-    return Effect("The data of the account is deleted now. This cannot be undone.")
+def effect_of(text: str, deletion: AccountDeletion) -> Effect:
+    """Return what an action does to a deletion, unless the grace period has ended."""
+    return Effect("the grace period has ended.", happens=False) if deletion.has_started else Effect(text)

@@ -1,7 +1,8 @@
 """Exports: requested on a page, built by a task, available until the next one or for a week, then deleted.
 
 A task builds one export at a time, so that exports occupy one process of `control`. The file is written to a
-temporary file first. No transaction is open meanwhile: the rows of an export are those of several moments.
+temporary file first. No transaction is open meanwhile: the rows are read without one snapshot, so they can
+differ by seconds.
 """
 
 import logging
@@ -9,7 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, timedelta
 from typing import IO, cast
 
@@ -44,12 +45,12 @@ CLAIM_LOCK = 7_316_504_211
 WAITING = Q(completed_at=None, failed_at=None)
 
 
-class LeaseLost(Exception):
+class ExportTaken(Exception):
     """Another task builds the export, or it was deleted."""
 
 
 class RenewingFile(File):  # type: ignore[type-arg]  # Not generic at runtime
-    """A file that renews the lease while the storage reads it. Reading raises LeaseLost."""
+    """A file that renews the lease while the storage reads it. Reading raises ExportTaken."""
 
     def __init__(self, file: IO[bytes], renew: Callable[[], None]) -> None:
         super().__init__(file)
@@ -114,16 +115,13 @@ def _claim() -> Export | None:
         waiting = Export.objects.filter(WAITING)
         if waiting.filter(lease_expires_at__gt=Now()).exists():
             return None
-        _give_up(waiting.filter(attempt__gte=MAX_ATTEMPTS))
+        lost = waiting.filter(attempt__gte=MAX_ATTEMPTS)
+        lost.update(failed_at=Now(), lease_expires_at=None, expires_at=Now() + KEPT)
         export = waiting.order_by("pk").first()
         if export is not None:
             Export.objects.filter(pk=export.pk).update(attempt=F("attempt") + 1, lease_expires_at=Now() + LEASE)
             export.refresh_from_db()
     return export
-
-
-def _give_up(exports: QuerySet[Export]) -> None:
-    exports.update(failed_at=Now(), lease_expires_at=None, expires_at=Now() + KEPT)
 
 
 def build(export: Export) -> bool:
@@ -133,10 +131,17 @@ def build(export: Export) -> bool:
     """
     try:
         renew = _renewal(export)
-        with _written(_sections(export), keep_alive=renew) as (content, size):
+        with tempfile.TemporaryFile() as content:
+            archive.write(content, _sections(export), keep_alive=renew)
+            size = content.tell()
+            content.seek(0)
             default_storage.save(export.file_name, RenewingFile(content, renew))
-        _complete(export, size=size)
-    except (OSError, LeaseLost) as error:
+        with transaction.atomic():
+            _write(export, completed_at=Now(), bytes=size, expires_at=Now() + KEPT, lease_expires_at=None)
+            # The export replaces the previous one.
+            of_same = {"account": export.account} if export.account else {"account": None, "user": export.user}
+            available(Export.objects.filter(**of_same)).exclude(pk=export.pk).update(expires_at=Now())
+    except (OSError, ExportTaken) as error:
         logger.warning("export %s was not built, attempt %s: %r", export.pk, export.attempt, error)
         with suppress(OSError):
             default_storage.delete(export.file_name)
@@ -144,39 +149,16 @@ def build(export: Export) -> bool:
     return True
 
 
-def _complete(export: Export, *, size: int) -> None:
-    """Make an export available instead of the previous one. Raises LeaseLost."""
-    with transaction.atomic():
-        _write(export, completed_at=Now(), bytes=size, expires_at=Now() + KEPT, lease_expires_at=None)
-        of_same = {"account": export.account} if export.account else {"account": None, "user": export.user}
-        available(Export.objects.filter(**of_same)).exclude(pk=export.pk).update(expires_at=Now())
-
-
 def _sections(export: Export) -> Iterator[Section]:
     if export.account is not None:
         return account_data.sections(export.account)
     if export.user is None:
-        raise LeaseLost("the user was deleted")
+        raise ExportTaken("the user was deleted")
     return user_data.sections(export.user)
 
 
-def write_account(account: Account, target: IO[bytes]) -> None:
-    """Write the export of an account to a file."""
-    archive.write(target, account_data.sections(account), keep_alive=lambda: None)
-
-
-@contextmanager
-def _written(sections: Iterator[Section], *, keep_alive: Callable[[], None]) -> Iterator[tuple[IO[bytes], int]]:
-    """Yield a temporary file with an archive, and its size."""
-    with tempfile.TemporaryFile() as content:
-        archive.write(content, sections, keep_alive=keep_alive)
-        size = content.tell()
-        content.seek(0)
-        yield content, size
-
-
 def _renewal(export: Export) -> Callable[[], None]:
-    """Return the function that renews the lease if it is time. It raises LeaseLost."""
+    """Return the function that renews the lease if it is time. It raises ExportTaken."""
     due = time.monotonic() + RENEWED_EVERY_SECONDS
 
     def renew() -> None:
@@ -189,9 +171,9 @@ def _renewal(export: Export) -> Callable[[], None]:
 
 
 def _write(export: Export, **changes: object) -> None:
-    """Change the row of an export that this attempt builds. Raises LeaseLost."""
+    """Change the row of an export that this attempt builds. Raises ExportTaken."""
     if not Export.objects.filter(WAITING, pk=export.pk, attempt=export.attempt).update(**changes):
-        raise LeaseLost
+        raise ExportTaken
 
 
 def delete_expired() -> int:

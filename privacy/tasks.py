@@ -14,7 +14,6 @@ logger = logging.getLogger(__name__)
 
 @app.task(name="privacy.tasks.build_exports")
 def build_exports() -> None:
-    """Build the exports that wait."""
     try:
         built = exports.build_waiting()
     except DatabaseError:

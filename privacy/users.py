@@ -28,15 +28,16 @@ def delete(user: User, *, by: Actor) -> None:
     Keys that the user created stay, because they belong to the accounts. A repeated call finishes an interrupted
     one, and does nothing after a completed one.
     """
-    _require_no_account(user)
-    _require_no_staff(user, by=by)
+    _require_deletable(user, by=by)
     exports.delete(exports.of_user(user))
     with transaction.atomic():
-        locked = _lock_with_accounts(user)
+        locked = User.objects.select_for_update().filter(pk=user.pk).first()
+        # Members change one at a time, and no export is requested.
+        accounts = Account.objects.filter(memberships__user=user).order_by("pk")
+        list(accounts.select_for_update(of=("self",), no_key=True).values_list("pk"))
         if locked is None:
             return
-        _require_no_account(user)
-        _require_no_staff(locked, by=by)
+        _require_deletable(locked, by=by)
         if exports.of_user(user).exists():
             raise ExportPending
         for membership in Membership.objects.filter(user=user).select_related("user", "account"):
@@ -49,22 +50,9 @@ def delete(user: User, *, by: Actor) -> None:
         user.delete()
 
 
-def _require_no_account(user: User) -> None:
+def _require_deletable(user: User, *, by: Actor) -> None:
+    """Raise OnlyOwner or StaffUser."""
     if names := accounts_owned_alone(user):
         raise OnlyOwner(names)
-
-
-def _require_no_staff(user: User, *, by: Actor) -> None:
     if user.is_staff and by.user == user:
         raise StaffUser
-
-
-def _lock_with_accounts(user: User) -> User | None:
-    """Lock a user and their accounts, so that members change one at a time and no export is requested.
-
-    Return the user, or None if another request deleted them.
-    """
-    locked = User.objects.select_for_update().filter(pk=user.pk).first()
-    accounts = Account.objects.filter(memberships__user=user).order_by("pk")
-    list(accounts.select_for_update(of=("self",), no_key=True).values_list("pk"))
-    return locked

@@ -85,37 +85,25 @@ def _children_remain() -> bool:
 
 
 def kill(tops: Collection[int]) -> None:
-    """Kill children of this process and all their descendants."""
-    _kill_below(tops)
-    for pid in tops:
-        send_signal(pid, signal.SIGKILL)
+    """Kill children of this process and all their descendants.
 
-
-def _kill_below(tops: Collection[int]) -> None:
-    """Kill the descendants of children of this process.
-
-    Their parents can reap them at any time, and their ids can be reused. Each is therefore killed through a
-    descriptor that was opened before the descendants were listed again.
+    The parents of descendants can reap them at any time, and their ids can be reused. Each is therefore killed
+    through a descriptor that was opened before the descendants were listed again.
     """
-    opened = [(pid, descriptor) for pid in _below(tops) if (descriptor := _open_process(pid)) is not None]
-    confirmed = set(_below(tops)) if opened else set()
-    for pid, descriptor in opened:
+    if not tops:
+        return
+    opened: dict[int, int] = {}
+    for pid in descendants(*tops):
+        with contextlib.suppress(OSError):
+            opened[pid] = os.pidfd_open(pid)
+    confirmed = set(descendants(*tops)) if opened else set()
+    for pid, descriptor in opened.items():
         if pid in confirmed:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         os.close(descriptor)
-
-
-def _below(tops: Collection[int]) -> list[int]:
-    return descendants(*tops) if tops else []
-
-
-def _open_process(pid: int) -> int | None:
-    """Return a descriptor of a process (pidfd_open(2)), or None if it has ended."""
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None
+    for pid in tops:
+        send_signal(pid, signal.SIGKILL)
 
 
 def next_pause(pause: float, *, has_ended: bool) -> float:

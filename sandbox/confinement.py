@@ -1,7 +1,7 @@
-"""The sandbox of a simulator: what one run can access, and the specification of its start inside all layers.
+"""What one run of a program can access, and the specification of its start inside all layers.
 
-Bubblewrap is used where it works. With or without it, `sandbox.enter` applies the other layers: namespaces,
-Landlock, a separate identity (only a worker that runs as root can assign one), limits and seccomp.
+Bubblewrap is used where it works. With or without it, `sandbox.confine` applies the other layers: namespaces,
+Landlock, a separate identity (only a caller that runs as root can assign one), limits and seccomp.
 """
 
 import functools
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from sandbox import locales, seccomp
@@ -42,10 +42,10 @@ class NotRunnable(Exception):
 class Confinement:
     """The access and limits of one run.
 
-    `readable` are the build's files; choose them narrowly, since a simulator can print what it reads. With
+    `readable` are the program's files; choose them narrowly, since it can print what it reads. With
     `proxy_port`, the run has a socket for a proxy, which listens on that port of its own loopback interface.
     `resource_limits` maps names of the `resource` module to (soft, hard) limits; `memory_bytes` is for all
-    processes together. After `wall_seconds` the run is killed even if the worker does nothing.
+    processes together. After `wall_seconds` the run is killed even if the caller does nothing.
     """
 
     directory: PrivateDirectory
@@ -59,10 +59,7 @@ class Confinement:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the simulator's whole environment. Two runs never share a home or a cache.
-
-        See `docs/reference/simulator-command-line.md#environment`.
-        """
+        """Return the program's whole environment. Two runs never share a home or a cache."""
         home = str(self.directory.cwd)
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -76,7 +73,7 @@ class Confinement:
 
     @property
     def settings(self) -> list[str]:
-        """Return the system's configuration files that the simulator may read."""
+        """Return the system's configuration files that the program may read."""
         return [*SYSTEM_SETTINGS, *(CERTIFICATES if self.proxy_port else ())]
 
     @functools.cached_property
@@ -104,7 +101,7 @@ class Sandbox:
         return cls(Path(found) if found and bubblewrap_works(Path(found)) else None, mode)
 
     def outer_layers(self, confinement: Confinement) -> list[str]:
-        """Return the layers that are active before the second stage begins."""
+        """Return the layers that are active before the confined process begins."""
         if self.bubblewrap is None:
             return []
         user_namespace = [Layer.USER_NAMESPACE] if confinement.uid is None else []
@@ -115,15 +112,15 @@ class Sandbox:
         outer = self.bubblewrap and bubblewrap_command(self.bubblewrap, confinement)
         return {
             "bubblewrap": outer,
-            "second_stage": self.second_stage(command, confinement),
+            "confined": self.confined(command, confinement),
             "watched": str(confinement.directory.cwd),
             "memory_bytes": confinement.memory_bytes,
             "disk_bytes": confinement.disk_bytes,
             "wall_seconds": confinement.wall_seconds,
         }
 
-    def second_stage(self, command: Sequence[str], confinement: Confinement) -> dict[str, Any]:
-        """Return the specification for the second stage."""
+    def confined(self, command: Sequence[str], confinement: Confinement) -> dict[str, Any]:
+        """Return the specification for the confined process."""
         cwd = str(confinement.directory.cwd)
         machine = platform.machine()
         is_filtered = seccomp.is_supported(machine)
@@ -156,8 +153,8 @@ def script_command(script: Path, *arguments: str) -> list[str]:
 def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
     """Return bubblewrap's command line up to the program to run, which gets no capabilities.
 
-    If the worker runs as root, the second stage switches identity, so no user namespace is needed. Only the working
-    directory is writable; there is no /tmp.
+    If the caller runs as root, the confined process switches identity, so no user namespace is needed. Only the
+    working directory is writable; there is no /tmp.
     """
     readable = list(map(str, confinement.readable))
     cwd = str(confinement.directory.cwd)
@@ -179,27 +176,19 @@ def bubblewrap_command(executable: Path, confinement: Confinement) -> list[str]:
 @functools.cache
 def _system_binds() -> list[str]:
     """Return options that show the system's programs and libraries as on this machine, links included."""
-    return [option for path in map(Path, SYSTEM_PATHS) for option in _system_bind(path)]
-
-
-def _system_bind(path: Path) -> Sequence[str]:
-    """Return the option that shows a folder or link of the system; none if it does not exist."""
-    if path.is_symlink():
-        return ("--symlink", str(path.readlink()), str(path))
-    return ("--ro-bind", str(path), str(path)) if path.exists() else ()
+    options: list[str] = []
+    for path in map(Path, SYSTEM_PATHS):
+        if path.is_symlink():
+            options += ("--symlink", str(path.readlink()), str(path))
+        elif path.exists():
+            options += ("--ro-bind", str(path), str(path))
+    return options
 
 
 def _parent_dirs(paths: Iterable[str]) -> Iterator[str]:
     """Return options that create the parent directories of paths, open to everyone instead of only to root."""
-    for parent in sorted({parent for path in paths for parent in _parents(path)}):
+    for parent in sorted({str(parent) for path in paths for parent in PurePosixPath(path).parents} - {"/"}):
         yield from ("--perms", "0755", "--dir", parent)
-
-
-def _parents(path: str) -> Iterator[str]:
-    """Yield the parent directories of an absolute path."""
-    while (parent := os.path.dirname(path)) != path:  # noqa: PTH120 - quicker
-        yield parent
-        path = parent
 
 
 def _binds(paths: Iterable[str]) -> Iterator[str]:
@@ -232,7 +221,7 @@ def bubblewrap_works(executable: Path) -> bool:
 def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
     """Raise NotRunnable if the files show that an executable cannot be started in the sandbox.
 
-    Other problems, such as a missing library or interpreter, appear only when the simulator is started.
+    Other problems, such as a missing library or interpreter, appear only when the program is started.
     """
     if not executable.is_absolute():
         raise NotRunnable(f"{executable} is not an absolute path")
@@ -245,18 +234,17 @@ def require_runnable(executable: Path, *, readable: Sequence[Path]) -> None:
         raise NotRunnable(f"{executable} is not an executable file")
     visible = [*_system_paths(), *(path.resolve() for path in readable)]
     if not any(target.is_relative_to(path) for path in visible):
-        raise NotRunnable(f"{executable} leads to {target}, which is outside the build's readable paths")
+        raise NotRunnable(f"{executable} leads to {target}, which is outside its readable paths")
     missing = next((path for path in readable if not os.access(path, os.F_OK)), None)
     if missing is not None:
-        raise NotRunnable(f"{missing} is missing or not accessible; the build lists it as a readable path")
+        raise NotRunnable(f"{missing} is missing or not accessible, and is listed as a readable path")
     closed = closed_path([target, *readable]) if os.geteuid() == 0 else None
     if closed is not None:
         raise NotRunnable(
-            f"{closed} is closed to other users, and simulators run as a separate user. Run: chmod -R o+rX {closed}"
+            f"{closed} is closed to other users, and it runs as a separate user. Run: chmod -R o+rX {closed}"
         )
 
 
 @functools.cache
 def _system_paths() -> list[Path]:
-    """Return the folders of the system's programs and libraries, without links."""
     return [Path(path).resolve() for path in SYSTEM_PATHS]

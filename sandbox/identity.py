@@ -1,4 +1,4 @@
-"""User ids that simulators run under, and the files that such a user cannot reach."""
+"""User ids that programs run under, and the files that such a user cannot reach."""
 
 import contextlib
 import functools
@@ -27,7 +27,7 @@ class LeasedUser:
 
     @classmethod
     def lease(cls) -> Self | None:
-        """Reserve an id; return None if the worker is an ordinary user, who cannot switch to another user.
+        """Reserve an id; return None if the caller is an ordinary user, who cannot switch to another user.
 
         A name in the abstract socket namespace is the lock: the kernel frees it when the process ends. The search
         starts at a random id, so containers that share a kernel but not this namespace rarely collide.
@@ -40,7 +40,7 @@ class LeasedUser:
             uid = FIRST_UID + (start + step) % count
             lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
-                lock.bind(f"\0simulator-uid-{uid}")
+                lock.bind(f"\0sandbox-uid-{uid}")
             except OSError:
                 lock.close()
                 continue

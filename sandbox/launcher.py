@@ -1,9 +1,9 @@
-"""The launcher: a small process of each worker that starts simulators without starting a new Python interpreter.
+"""The launcher: a small process of each caller that starts programs without starting a Python interpreter for each.
 
-It runs as a script, and its standard input is a socket to the worker. A request consists of a specification by
+It runs as a script, and its standard input is a socket to the caller. A request consists of a specification by
 `sandbox.confinement` and three descriptors. The launcher passes each request to an idle supervisor
 (`sandbox.supervisor`), or forks one if none is idle. It has one thread and holds no locks, so forking it is
-safe. When the worker dies or closes the socket, the launcher ends all supervisors and exits.
+safe. When the caller dies or closes the socket, the launcher ends all supervisors and exits.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from sandbox import children, supervisor
 
-# The run's socket to the worker, its standard output and its standard error.
+# The run's socket to the caller, its standard output and its standard error.
 DESCRIPTORS = supervisor.DESCRIPTORS
 REQUEST_BYTES = supervisor.REQUEST_BYTES
 END_SECONDS = 10.0
 
 
 class SupervisorProcess:
-    """A supervisor. `run` is a copy of its run's socket to the worker, or None while it is idle."""
+    """A supervisor. `run` is a copy of its run's socket to the caller, or None while it is idle."""
 
     def __init__(self, pid: int, control: socket.socket) -> None:
         self.pid = pid
@@ -66,7 +66,7 @@ class SupervisorProcess:
 
 
 class EndedRun:
-    """A run whose supervisor has died, its socket to the worker, and its processes that may still be alive."""
+    """A run whose supervisor has died, its socket to the caller, and its processes that may still be alive."""
 
     def __init__(self, socket: int) -> None:
         self.socket = socket
@@ -76,13 +76,13 @@ class EndedRun:
 class Launcher:
     """Passes each request to an idle supervisor or a new one, and reaps supervisors.
 
-    The launcher keeps a copy of each run's socket to the worker, and closes it when no process of the run is alive.
-    The worker therefore reads EOF on its socket only after the whole run has ended, even if the supervisor is
+    The launcher keeps a copy of each run's socket to the caller, and closes it when no process of the run is alive.
+    The caller therefore reads EOF on its socket only after the whole run has ended, even if the supervisor is
     killed.
     """
 
-    def __init__(self, worker: socket.socket) -> None:
-        self.worker = worker
+    def __init__(self, caller: socket.socket) -> None:
+        self.caller = caller
         self.supervisors: dict[int, SupervisorProcess] = {}
         self.ended_runs: list[EndedRun] = []
         # Processes of killed supervisors that did not end at once.
@@ -91,26 +91,22 @@ class Launcher:
         self.wakeup, self.notify = children.watch_children()
 
     def serve(self) -> None:
-        """Handle requests until the worker closes its socket or dies; then end all supervisors."""
+        """Handle requests until the caller closes its socket or dies; then end all supervisors."""
         while True:
             controls = [each.control for each in self.supervisors.values() if each.is_connected]
             timeout = self.pause if self.ended_runs else None
-            readable, _, _ = select.select([self.worker, self.wakeup, *controls], [], [], timeout)
+            readable, _, _ = select.select([self.caller, self.wakeup, *controls], [], [], timeout)
             if self.wakeup in readable:
                 self.wakeup.recv(4096)
                 self.reap()
             elif self.ended_runs:
                 self.reap()
-            # All of them, because one may have become idle just before the worker sent its next request.
-            self.receive()
-            if self.worker in readable and not self.accept():
+            # From all of them, because one may have become idle just before the caller sent its next request.
+            for each in self.supervisors.values():
+                if each.is_connected:
+                    each.receive()
+            if self.caller in readable and not self.accept():
                 return self.end()
-
-    def receive(self) -> None:
-        """Receive the messages of all supervisors."""
-        for each in self.supervisors.values():
-            if each.is_connected:
-                each.receive()
 
     def end(self) -> None:
         """End all supervisors; kill those that hang."""
@@ -125,9 +121,9 @@ class Launcher:
             self.reap()
 
     def accept(self) -> bool:
-        """Start the next request. Return False if the worker has died."""
+        """Start the next request. Return False if the caller has died."""
         try:
-            request, descriptors, _, _ = socket.recv_fds(self.worker, REQUEST_BYTES, DESCRIPTORS)
+            request, descriptors, _, _ = socket.recv_fds(self.caller, REQUEST_BYTES, DESCRIPTORS)
         except ConnectionError:
             return False
         for descriptor in descriptors:
@@ -140,7 +136,7 @@ class Launcher:
         return bool(request)
 
     def start(self, request: bytes, descriptors: list[int]) -> None:
-        """Pass a request to a supervisor; if that fails, report it to the worker."""
+        """Pass a request to a supervisor; if that fails, report it to the caller."""
         try:
             self.choose_supervisor(request, descriptors)
         except OSError as error:
@@ -219,15 +215,15 @@ class Launcher:
 
 
 def main() -> None:
-    """Handle the requests of the worker at the other end of standard input."""
-    worker = socket.socket(fileno=os.dup(0))
+    """Handle the requests of the caller at the other end of standard input."""
+    caller = socket.socket(fileno=os.dup(0))
     os.dup2(1, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     children.adopt_orphans()
     # The garbage collector then writes to no existing object, so forked processes copy fewer memory pages.
     gc.freeze()
-    Launcher(worker).serve()
+    Launcher(caller).serve()
 
 
 if __name__ == "__main__":

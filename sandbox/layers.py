@@ -21,11 +21,11 @@ class Layer(StrEnum):
     BUBBLEWRAP = "bubblewrap"  # A private view of the file system, by bubblewrap.
     LANDLOCK = "landlock"  # Access rules for files, TCP ports and signals.
     OWN_UID = "own_uid"  # A user id that no other run has.
-    USER_NAMESPACE = "user_namespace"  # A user namespace, where the worker cannot switch users.
+    USER_NAMESPACE = "user_namespace"  # A user namespace, where the caller cannot switch users.
     NETWORK_NAMESPACE = "network_namespace"  # A network without interfaces.
     SECCOMP = "seccomp"  # A system call filter.
     RLIMITS = "rlimits"  # Resource limits of each process.
-    GAME_API_EXIT = "game_api_exit"  # A proxy to the game platform; not a protection.
+    PROXY = "game_api_exit"  # The caller's proxy, the only way out of the network namespace; not a protection.
 
 
 PROTECTIONS: Mapping[str, tuple[Layer, ...]] = {

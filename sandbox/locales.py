@@ -1,4 +1,4 @@
-"""The locale `en_US.UTF-8`, which the HTML reports of some builds need, on machines that lack it.
+"""The locale `en_US.UTF-8`, which some programs need, on machines that lack it.
 
 glibc finds a locale by its name below `LOCPATH`, so a link to `C.UTF-8`, which glibc installs, is enough. Other
 systems have no such folder, and nothing is linked.
@@ -21,14 +21,14 @@ def source() -> Path | None:
 
 
 def link_into(cwd: Path) -> None:
-    """Link the locale into a run's working directory, which the simulator can read."""
+    """Link the locale into a run's working directory, which the program can read."""
     if (path := source()) is not None:
         (cwd / FOLDER).mkdir()
         (cwd / FOLDER / LINK).symlink_to(path)
 
 
 def environment(cwd: Path) -> dict[str, str]:
-    """Return the variable with which the simulator finds the linked locale.
+    """Return the variable with which the program finds the linked locale.
 
     Without a link, the variable would only hide the machine's own locales.
     """

@@ -1,4 +1,4 @@
-"""Namespaces that bubblewrap creates and the second stage joins.
+"""Namespaces that bubblewrap creates and the confined process joins.
 
 Bubblewrap runs a pause process, which holds the namespaces and does nothing else. A process of the launcher joins
 them (setns(2)), so no interpreter has to start inside. Run as a script, this module tests whether that works here:
@@ -112,7 +112,6 @@ def can_return() -> bool:
 
 
 def _own_process_namespace() -> int:
-    """Open this process's own process namespace."""
     return os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -123,7 +122,6 @@ def close(opened: Mapping[str, int]) -> None:
 
 
 def _names(*, has_user_namespace: bool) -> list[str]:
-    """Return the names of the namespaces that bubblewrap creates here."""
     has_cgroups = Path("/proc/self/ns", CGROUP).exists()
     return [*(["user"] if has_user_namespace else []), *CREATED, *([CGROUP] if has_cgroups else [])]
 

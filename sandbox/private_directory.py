@@ -24,10 +24,9 @@ class UnsafeOutput(Exception):
 
 @dataclass(frozen=True)
 class PrivateDirectory:
-    """A directory for one run, with the simulator's working directory two levels down, and logs out of its reach.
+    """A directory for one run, with the program's working directory two levels down, and logs out of its reach.
 
-    The parent of the working directory contains nothing else, because simulators search it for included files
-    (`docs/reference/simulator-command-line.md#include-search-path`).
+    The parent of the working directory contains nothing else, because programs can search it for files.
     """
 
     root: Path
@@ -49,7 +48,7 @@ class PrivateDirectory:
 
     @functools.cached_property
     def cwd(self) -> Path:
-        """Return the simulator's working directory, the only one that it can write to."""
+        """Return the program's working directory, the only one that it can write to."""
         return self.root / "work" / "run"
 
     def log(self, stream: str) -> Path:
@@ -62,12 +61,12 @@ class PrivateDirectory:
             os.chown(path, uid, uid, follow_symlinks=False)
 
     def take_back(self) -> None:
-        """Take back the working directory. Call only when none of the simulator's processes is alive."""
+        """Take back the working directory. Call only when none of the program's processes is alive."""
         os.chown(self.cwd, os.geteuid(), os.getegid())
         self.cwd.chmod(0o700)
 
     def remove(self) -> None:
-        """Remove the directory. Call only when no simulator is alive in it."""
+        """Remove the directory. Call only when no program is alive in it."""
         with contextlib.suppress(FileNotFoundError):
             remove_tree(self.root)
 
@@ -112,7 +111,7 @@ def _is_emptied(directory: str, moved: Iterator[str], *, levels: int) -> bool:
 
 
 def open_output(directory: Path, name: str, *, max_bytes: int) -> BinaryIO | None:
-    """Open a file that the simulator wrote; return None if it does not exist.
+    """Open a file that the program wrote; return None if it does not exist.
 
     Raises UnsafeOutput for anything but a regular file of at most `max_bytes` bytes with one name: a link could
     lead out of the directory, and opening a FIFO would block forever.
@@ -127,23 +126,17 @@ def open_output(directory: Path, name: str, *, max_bytes: int) -> BinaryIO | Non
         if error.errno == errno.ELOOP:
             raise UnsafeOutput("it is a symbolic link") from error
         raise UnsafeOutput(f"it cannot be opened: {error.strerror}") from error
-    try:
-        _require_plain(os.fstat(descriptor), max_bytes=max_bytes)
-    except UnsafeOutput:
-        os.close(descriptor)
-        raise
-    return os.fdopen(descriptor, "rb")
-
-
-def _require_plain(status: os.stat_result, *, max_bytes: int) -> None:
-    """Raise UnsafeOutput unless this is a regular file with one name and an acceptable size."""
+    status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise UnsafeOutput("it is not a regular file")
-    if status.st_nlink != 1:
-        raise UnsafeOutput("it has more than one hard link")
-    if status.st_size > max_bytes:
-        size, limit = megabytes(status.st_size), megabytes(max_bytes)
-        raise UnsafeOutput(f"it is {size} in size; the limit is {limit}")
+        problem = "it is not a regular file"
+    elif status.st_nlink != 1:
+        problem = "it has more than one hard link"
+    elif status.st_size > max_bytes:
+        problem = f"it is {megabytes(status.st_size)} in size; the limit is {megabytes(max_bytes)}"
+    else:
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    raise UnsafeOutput(problem)
 
 
 def megabytes(count: int) -> str:

@@ -1,4 +1,4 @@
-"""One simulator process in the sandbox: its start, its output, its limits and its end."""
+"""One program in the sandbox: its start, its output, its limits and its end."""
 
 import contextlib
 import functools
@@ -7,18 +7,17 @@ import socket
 import stat
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
+from sandbox.client import END_SECONDS, LauncherFailed, SupervisorClient
 from sandbox.confinement import Confinement, Sandbox
 from sandbox.identity import LeasedUser, tasks_of_this_user
-from sandbox.launcher_client import LauncherFailed
 from sandbox.layers import Layer
 from sandbox.private_directory import PrivateDirectory
-from sandbox.stop_reasons import StopReason
-from sandbox.streams import Lines, Log, SafeCallback
-from sandbox.supervisor_client import END_SECONDS, SupervisorClient
+from sandbox.stop_reasons import SandboxStop
+from sandbox.streams import LineSplitter, Log, SafeCallback
 
 CHUNK_BYTES = 65536
 START_SECONDS = 30.0
@@ -32,23 +31,23 @@ def ignore_line_end(_stream: str) -> None:
     """Do nothing at the end of a line."""
 
 
-class SimulatorNotStarted(Exception):
-    """The simulator could not be started; the message says why."""
+class NotStarted(Exception):
+    """The program could not be started; the message says why."""
 
 
-class LauncherLost(SimulatorNotStarted):
-    """The launcher died or hung before the simulator ran; another start can work."""
+class LauncherLost(NotStarted):
+    """The launcher died or hung before the program ran; another start can work."""
 
 
-class NotExecutable(SimulatorNotStarted):
-    """The sandbox works, but the kernel does not execute the simulator's file."""
+class NotExecutable(NotStarted):
+    """The sandbox works, but the kernel does not execute the program's file."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The limits of one simulator.
+class RunLimits:
+    """The limits of one program.
 
-    `wall_seconds` applies if the worker does not stop the simulator earlier. `memory_bytes` limits the memory of
+    `wall_seconds` applies if the caller does not stop the program earlier. `memory_bytes` limits the memory of
     all processes together, and the address space of each. `cpu_seconds`, `file_bytes` (largest file) and
     `open_files` apply to each process; `processes` counts threads too. `disk_bytes` limits the whole private
     directory, `log_bytes` the stored part of each stream, and `output_bytes` the output of both streams.
@@ -67,10 +66,10 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a simulator ended.
+    """How a program ended.
 
     One of `exit_status` and `signal` is None; both are if its supervisor was killed. `stopped_for` is the first
-    reason given for stopping it, a `StopReason`. `wall_seconds` is the time from the simulator's first instruction
+    reason given for stopping it, a `SandboxStop`. `wall_seconds` is the time from the program's first instruction
     to its end. `cpu_seconds` and `peak_memory_bytes` (of the largest process) include the steps before that: about
     0.01 s and 15 MB.
     """
@@ -87,43 +86,33 @@ class Ended:
     def is_lost(self) -> bool:
         """Return whether the launcher or the supervisor died, so that the run has no result."""
         is_unknown = self.exit_status is None and self.signal is None and self.stopped_for is None
-        return is_unknown or self.stopped_for == StopReason.LOST
+        return is_unknown or self.stopped_for == SandboxStop.LOST
 
 
-class SimulatorProcess:
-    """A simulator in the sandbox. Use it as a context manager: leaving it kills and reaps all remaining processes.
+@dataclass(eq=False)
+class ConfinedProcess:
+    """A program in the sandbox. Use it as a context manager: leaving it kills and reaps all remaining processes.
 
     `on_line(stream, text)` receives every update of `stdout` and `stderr` immediately, in separate threads.
     `on_line_end(stream)` is called when the last update is final. Their exceptions are logged once and otherwise
-    ignored. The logs are in the private directory. `proxy` is the simulator's only way out of its network
-    namespace: it is called with a listening socket, which the simulator reaches at `proxy_port`, and its result is
+    ignored. The logs are in the private directory. `proxy` is the program's only way out of its network
+    namespace: it is called with a listening socket, which the program reaches at `proxy_port`, and its result is
     entered and left with the process. Updates for which `is_misleading_after_stop` is true are dropped then.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        directory: PrivateDirectory,
-        sandbox: Sandbox,
-        limits: Limits,
-        readable: Sequence[Path],
-        on_line: OnLine,
-        on_line_end: OnLineEnd = ignore_line_end,
-        proxy: Proxy | None = None,
-        proxy_port: int | None = None,
-        is_misleading_after_stop: Callable[[str], bool] = lambda _text: False,
-    ) -> None:
-        self.command = command
-        self.directory = directory
-        self.sandbox = sandbox
-        self.limits = limits
-        self.readable = readable
-        self.on_line = on_line
-        self.on_line_end = on_line_end
-        self.proxy = proxy
-        self.proxy_port = proxy_port
-        self.is_misleading_after_stop = is_misleading_after_stop
+    command: Sequence[str]
+    _: KW_ONLY
+    directory: PrivateDirectory
+    sandbox: Sandbox
+    limits: RunLimits
+    readable: Sequence[Path]
+    on_line: OnLine
+    on_line_end: OnLineEnd = ignore_line_end
+    proxy: Proxy | None = None
+    proxy_port: int | None = None
+    is_misleading_after_stop: Callable[[str], bool] = lambda _text: False
+
+    def __post_init__(self) -> None:
         self.running_proxy = contextlib.ExitStack()
         self.supervisor = SupervisorClient()
         self.stopped_for: str | None = None
@@ -142,14 +131,18 @@ class SimulatorProcess:
         self.close()
 
     def start(self) -> None:
-        """Start the simulator and return when it runs. Raises SimulatorNotStarted."""
+        """Start the program and return when it runs. Raises NotStarted."""
         try:
             self.layers = self._launch()
-            self._start_proxy()
-        except (SimulatorNotStarted, LauncherFailed) as error:
+            if self.proxy is not None:
+                self.running_proxy.enter_context(self.proxy(take_listener(self.supervisor.received)))
+                self.layers.append(Layer.PROXY)
+        except (NotStarted, LauncherFailed) as error:
             self.close()
-            kind = type(error) if isinstance(error, SimulatorNotStarted) else LauncherLost
-            raise kind(f"{error}{self._early_errors()}") from None
+            kind = type(error) if isinstance(error, NotStarted) else LauncherLost
+            # For example the errors of bubblewrap
+            printed = self.directory.log("stderr").read_bytes()[-500:].decode(errors="replace").strip()
+            raise kind(f"{error} ({printed})" if printed else str(error)) from None
         except BaseException:
             self.close()
             raise
@@ -168,15 +161,15 @@ class SimulatorProcess:
         return self.ended
 
     def interrupt(self, reason: str) -> None:
-        """Ask the simulator (SIGINT) to stop and to write a report of what it has finished."""
+        """Ask the program (SIGINT) to stop and to write a report of what it has finished."""
         self._order(b"interrupt", reason)
 
     def kill(self, reason: str) -> None:
-        """Kill the simulator and all its descendants."""
+        """Kill the program and all its descendants."""
         self._order(b"kill", reason)
 
     def stop(self, reason: str, *, grace_seconds: float = 3.0) -> Ended | None:
-        """Interrupt the simulator and, if it has not ended after the grace period, kill it."""
+        """Interrupt the program and, if it has not ended after the grace period, kill it."""
         self.interrupt(reason)
         ended = self.wait(grace_seconds)
         if ended is None:
@@ -197,7 +190,7 @@ class SimulatorProcess:
             self.user = None
 
     def _launch(self) -> list[str]:
-        """Start the simulator and return the active layers. Raises SimulatorNotStarted or LauncherFailed."""
+        """Start the program and return the active layers. Raises NotStarted or LauncherFailed."""
         self.user = LeasedUser.lease()
         confinement = Confinement(
             directory=self.directory,
@@ -216,10 +209,16 @@ class SimulatorProcess:
             message = self.supervisor.start(
                 specification, stdout=stdout.fileno(), stderr=stderr.fileno(), timeout=START_SECONDS
             )
-        return self._started_layers(message)
+        if message is None:
+            raise LauncherLost(f"the program did not start within {START_SECONDS:.0f} s")
+        if "failed" in message:
+            raise (NotExecutable if message.get("file_fault") else NotStarted)(message["failed"])
+        if "started" not in message:
+            raise LauncherLost("the launcher ended")
+        return list(message["started"])
 
     def _output(self, stream: str) -> IO[bytes]:
-        """Return the write end of a pipe for the simulator's output. A thread reads the other end."""
+        """Return the write end of a pipe for the program's output. A thread reads the other end."""
         reading, writing = os.pipe()
         drain = threading.Thread(
             target=self._drain, args=(stream, os.fdopen(reading, "rb", buffering=0)), daemon=True
@@ -228,25 +227,8 @@ class SimulatorProcess:
         self.drains.append(drain)
         return os.fdopen(writing, "wb", buffering=0)
 
-    def _started_layers(self, message: dict[str, Any] | None) -> list[str]:
-        """Return the layers from the first message about the simulator. Raises SimulatorNotStarted."""
-        if message is None:
-            raise LauncherLost(f"the simulator did not start within {START_SECONDS:.0f} s")
-        if "failed" in message:
-            raise (NotExecutable if message.get("file_fault") else SimulatorNotStarted)(message["failed"])
-        if "started" not in message:
-            raise LauncherLost("the launcher ended")
-        return list(message["started"])
-
-    def _start_proxy(self) -> None:
-        """Start the proxy, if any, on the socket received. Raises SimulatorNotStarted if that is unusable."""
-        if self.proxy is None:
-            return
-        self.running_proxy.enter_context(self.proxy(take_listener(self.supervisor.received)))
-        self.layers = [*self.layers, Layer.GAME_API_EXIT]
-
     def _drain(self, stream: str, pipe: IO[bytes]) -> None:
-        """Read all of a stream, so that the simulator never waits for a reader."""
+        """Read all of a stream, so that the program never waits for a reader."""
         log = Log(self.directory.log(stream), max_bytes=self.limits.log_bytes)
         update = SafeCallback(functools.partial(self._update, stream))
         line_end = SafeCallback(self.on_line_end)
@@ -255,7 +237,7 @@ class SimulatorProcess:
             log.write(line)
             line_end(stream)
 
-        lines = Lines(on_update=update, on_line=end_line)
+        lines = LineSplitter(on_update=update, on_line=end_line)
         with pipe, contextlib.closing(log):
             while data := pipe.read(CHUNK_BYTES):
                 if not self._is_flood(len(data)):
@@ -268,12 +250,12 @@ class SimulatorProcess:
             self.on_line(stream, text)
 
     def _is_flood(self, more_bytes: int) -> bool:
-        """Count the output; kill the simulator if it exceeds the limit."""
+        """Count the output; kill the program if it exceeds the limit."""
         with self.lock:
             before = self.printed_bytes
             self.printed_bytes += more_bytes
         if before <= self.limits.output_bytes < self.printed_bytes:
-            self.kill(StopReason.OUTPUT_FLOOD)
+            self.kill(SandboxStop.OUTPUT_FLOOD)
         return self.printed_bytes > self.limits.output_bytes
 
     def _order(self, order: bytes, reason: str) -> None:
@@ -283,7 +265,6 @@ class SimulatorProcess:
         self.supervisor.order(order)
 
     def _result(self, end: dict[str, Any]) -> Ended:
-        """Translate the supervisor's result."""
         status = end.get("status")
         died = status is None or status < 0
         return Ended(
@@ -296,30 +277,25 @@ class SimulatorProcess:
             layers=self.layers,
         )
 
-    def _early_errors(self) -> str:
-        """Return the end of stderr, which contains for example the errors of bubblewrap."""
-        text = self.directory.log("stderr").read_bytes()[-500:].decode(errors="replace").strip()
-        return f" ({text})" if text else ""
-
 
 def take_listener(descriptors: list[int]) -> socket.socket:
     """Remove the proxy's socket from a list of received descriptors and return it.
 
-    Raises SimulatorNotStarted unless the list contains exactly one listening IPv4 socket.
+    Raises NotStarted unless the list contains exactly one listening IPv4 socket.
     """
     if len(descriptors) != 1:
-        raise SimulatorNotStarted(f"expected one socket for the proxy, received {len(descriptors)} descriptors")
+        raise NotStarted(f"expected one socket for the proxy, received {len(descriptors)} descriptors")
     if not stat.S_ISSOCK(os.fstat(descriptors[0]).st_mode):
-        raise SimulatorNotStarted("the proxy's descriptor is not a socket")
+        raise NotStarted("the proxy's descriptor is not a socket")
     listener = socket.socket(fileno=descriptors.pop())
     is_listening = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     if listener.family != socket.AF_INET or not is_listening:
         listener.close()
-        raise SimulatorNotStarted("the proxy's socket is not a listening IPv4 socket")
+        raise NotStarted("the proxy's socket is not a listening IPv4 socket")
     return listener
 
 
-def resource_limits(limits: Limits, *, other_tasks: int) -> dict[str, tuple[int, int]]:
+def resource_limits(limits: RunLimits, *, other_tasks: int) -> dict[str, tuple[int, int]]:
     """Return limits for setrlimit(2); `other_tasks` is how many of the user's tasks count against RLIMIT_NPROC.
 
     The hard CPU limit is one second above the soft one, so that SIGXCPU shows which limit was reached.

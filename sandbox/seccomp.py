@@ -1,4 +1,4 @@
-"""The seccomp filter of a simulator: a BPF program that decides which system calls it may make (seccomp(2)).
+"""The seccomp filter of a confined program: BPF code that decides which system calls it may make (seccomp(2)).
 
 The filter allows the calls that a computation needs, and denies those that could lead out of the sandbox: sockets,
 namespaces, mounts, other processes' memory, and kernel interfaces with a history of flaws. A call of another ABI,
@@ -8,7 +8,7 @@ where numbers mean other calls, kills the process. A call newer than this list f
 import errno
 import functools
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 # linux/filter.h, linux/bpf_common.h
@@ -165,6 +165,13 @@ MMAP, IOCTL = (9, 222), (16, 29)
 OPENAT, OPENAT2, PRLIMIT64 = (257, 56), (437, 437), (302, 261)
 SETSOCKOPT = (54, 208)
 OPEN = (2, None)
+# The labels of the checks, those of frequent calls first. A filter cannot read the flags of clone3 and openat2,
+# which are in memory; libraries fall back.
+CHECKED: tuple[tuple[tuple[int, int | None], str], ...] = (
+    (MMAP, "mmap"), (IOCTL, "ioctl"), (CLONE, "clone"), (CLONE3, "unknown"), (SOCKET, "socket"),
+    (SOCKETPAIR, "socketpair"), (OPENAT, "openat"), (OPEN, "open"), (OPENAT2, "unknown"), (PRLIMIT64, "prlimit"),
+    (SETSOCKOPT, "setsockopt"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,13 +231,19 @@ def program(machine: str, *, inet: bool) -> bytes:
     """Return the filter for a supported machine; with `inet`, IPv4 sockets are allowed."""
     column = list(ARCHITECTURES).index(machine)
     assembler = Assembler()
-    _require_architecture(assembler, machine)
-    for call, label in _checked_calls():
+    # Calls of other ABIs kill the process.
+    assembler.add(LOAD, ARCHITECTURE)
+    assembler.add(JUMP_EQUAL, ARCHITECTURES[machine], "", "kill")
+    assembler.add(LOAD, NUMBER)
+    assembler.add(JUMP_AT_LEAST, X32_BIT, "kill")
+    assembler.add(JUMP_ABOVE, NEWEST_CALL, "unknown")
+    for call, label in CHECKED:
         number = call[column]
         if number is not None:
             assembler.add(JUMP_EQUAL, number, label)
-    for number in _denied_numbers(column):
-        assembler.add(JUMP_EQUAL, number, "deny")
+    for numbers in DENIED.values():
+        if (number := numbers[column]) is not None:
+            assembler.add(JUMP_EQUAL, number, "deny")
     assembler.add(RETURN, ALLOW)
     _check_memory_and_files(assembler)
     _check_processes(assembler)
@@ -247,38 +260,6 @@ def program(machine: str, *, inet: bool) -> bytes:
     return assembler.pack()
 
 
-def _require_architecture(assembler: Assembler, machine: str) -> None:
-    """Begin the filter: kill calls of other ABIs, and load the number of the call."""
-    assembler.add(LOAD, ARCHITECTURE)
-    assembler.add(JUMP_EQUAL, ARCHITECTURES[machine], "", "kill")
-    assembler.add(LOAD, NUMBER)
-    assembler.add(JUMP_AT_LEAST, X32_BIT, "kill")
-    assembler.add(JUMP_ABOVE, NEWEST_CALL, "unknown")
-
-
-def _checked_calls() -> Iterable[tuple[tuple[int, int | None], str]]:
-    """Return the calls that are checked by their arguments, with the labels of the checks; frequent ones first."""
-    return (
-        (MMAP, "mmap"),
-        (IOCTL, "ioctl"),
-        (CLONE, "clone"),
-        # A filter cannot read the flags of clone3 and openat2, which are in memory; libraries fall back.
-        (CLONE3, "unknown"),
-        (SOCKET, "socket"),
-        (SOCKETPAIR, "socketpair"),
-        (OPENAT, "openat"),
-        (OPEN, "open"),
-        (OPENAT2, "unknown"),
-        (PRLIMIT64, "prlimit"),
-        (SETSOCKOPT, "setsockopt"),
-    )
-
-
-def _denied_numbers(column: int) -> list[int]:
-    numbers = (numbers[column] for numbers in DENIED.values())
-    return [number for number in numbers if number is not None]
-
-
 def _check_memory_and_files(assembler: Assembler) -> None:
     # Shared memory without a file can stay allocated without counting for any process.
     assembler.label("mmap")
@@ -293,11 +274,11 @@ def _check_memory_and_files(assembler: Assembler) -> None:
 
 
 def _check_processes(assembler: Assembler) -> None:
-    # Only a process's own limits: if the worker runs as the same user, Landlock does not protect the worker's.
+    # Only a process's own limits: if the caller runs as the same user, Landlock does not protect the caller's.
     assembler.label("prlimit")
     assembler.load_argument(0)
     assembler.add(JUMP_EQUAL, 0, "allow", "deny")
-    # Typing into the worker's terminal.
+    # Typing into the caller's terminal.
     assembler.label("ioctl")
     assembler.load_argument(1)
     assembler.add(JUMP_EQUAL, TIOCSTI, "deny")

@@ -1,4 +1,4 @@
-"""Output streams of a simulator: split into updates and lines, and kept in short logs."""
+"""Output streams of a program: split into updates and lines, and kept in short logs."""
 
 import logging
 import re
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 LONGEST_LINE_BYTES = 8192
 
 
-class Lines:
+class LineSplitter:
     """Splits a stream into updates, each ended by CR or LF, and into the lines a terminal would finally show."""
 
     def __init__(self, *, on_update: Callable[[str], None], on_line: Callable[[str], None]) -> None:
@@ -113,5 +113,5 @@ class SafeCallback:
             self.function(text)
         except Exception:
             if not self.failed:
-                logger.exception("Reading the simulator's output failed; the simulator continues")
+                logger.exception("A callback for the program's output failed; the program continues")
             self.failed = True

@@ -1,8 +1,8 @@
-"""The supervisor of one simulator at a time: a process that the launcher forks.
+"""The supervisor of one program at a time: a process that the launcher forks.
 
-It starts the second stage (`sandbox.enter`), adopts orphaned processes of the run, monitors the run's disk
-and memory use, and accepts another run only when no process of the last one is alive. On its socket to the worker,
-it accepts `interrupt` and `kill`. EOF on this socket means that the worker has died, and has the effect of `kill`.
+It starts the confined process (`sandbox.confine`), adopts orphaned processes of the run, monitors the run's disk
+and memory use, and accepts another run only when no process of the last one is alive. On its socket to the caller,
+it accepts `interrupt` and `kill`. EOF on this socket means that the caller has died, and has the effect of `kill`.
 EOF on its socket to the launcher means that the launcher has died, and has the same effect.
 """
 
@@ -17,18 +17,18 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from sandbox import children, enter, namespaces
+from sandbox import children, confine, namespaces
 from sandbox.layers import Layer
-from sandbox.stop_reasons import StopReason
+from sandbox.stop_reasons import SandboxStop
 from sandbox.usage import MemoryCgroup, disk_use, is_in_memory, memory_use, own_cgroup
 
 CHECK_DISK_SECONDS = 1.0
 CHECK_MEMORY_SECONDS = 0.25
-# Sent to a second stage that has joined bubblewrap's namespaces, after the supervisor has become its parent.
+# Sent to a confined process that has joined bubblewrap's namespaces, after the supervisor has become its parent.
 ADOPTED = b"adopted"
 
 
-# The run's socket to the worker, its standard output and its standard error.
+# The run's socket to the caller, its standard output and its standard error.
 DESCRIPTORS = 3
 REQUEST_BYTES = 1 << 18
 IDLE = b"idle"
@@ -41,7 +41,7 @@ def serve(control: socket.socket) -> None:
     while memory of this process is charged to it. No run therefore affects another one.
     """
     children.adopt_orphans()
-    enter.ignored_signals()
+    confine.ignored_signals()
     # Both ends must stay open.
     ends = children.watch_children()
     before = _count_descriptors()
@@ -56,13 +56,13 @@ def serve(control: socket.socket) -> None:
         for descriptor in descriptors:
             # Bubblewrap must not inherit them.
             os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
-        worker, stdout, stderr = descriptors
-        with socket.socket(fileno=worker) as connection:
-            supervisor = Supervisor(json.loads(request), connection, launcher=control, wakeup=ends[0])
+        caller, stdout, stderr = descriptors
+        with socket.socket(fileno=caller) as connection:
+            supervisor = RunSupervisor(json.loads(request), connection, launcher=control, wakeup=ends[0])
             result = supervisor.run(stdout, stderr)
             is_clean = supervisor.cgroup is None and _count_descriptors() == before + 1
             if is_clean:
-                # First, so that the launcher knows it when the worker starts its next run.
+                # First, so that the launcher knows it when the caller starts its next run.
                 with contextlib.suppress(OSError):
                     control.send(IDLE)
             supervisor.send({"ended": result})
@@ -73,34 +73,34 @@ def _count_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - quicker
 
 
-class Supervisor:
-    """One simulator, from its start until all its processes are gone."""
+class RunSupervisor:
+    """One program, from its start until all its processes are gone."""
 
     def __init__(
         self,
         specification: dict[str, Any],
-        worker: socket.socket,
+        caller: socket.socket,
         *,
         launcher: socket.socket,
         wakeup: socket.socket,
     ) -> None:
         self.specification = specification
-        self.worker = worker
+        self.caller = caller
         # Becomes readable when the launcher dies.
         self.launcher = launcher
         # Becomes readable when a child ends.
         self.wakeup = wakeup
         self.pause: socket.socket | None = None
-        self.has_user_namespace = Layer.USER_NAMESPACE in specification["second_stage"]["layers"]
-        # The messages of the second stage, merged.
+        self.has_user_namespace = Layer.USER_NAMESPACE in specification["confined"]["layers"]
+        # The messages of the confined process, merged.
         self.report: dict[str, Any] = {}
         self.child_pid = -1
-        # Whether the first child only forks the second stage, which this process then adopts.
+        # Whether the first child only forks the confined process, which this process then adopts.
         self.is_adopting = False
-        self.simulator_pid = 0
+        self.program_pid = 0
         self.has_failed = False
         self.started_at = time.monotonic()
-        self.stopped_for: StopReason | None = None
+        self.stopped_for: SandboxStop | None = None
         # Wait statuses by process id.
         self.ended: dict[int, int] = {}
         self.cpu_seconds = 0.0
@@ -113,12 +113,11 @@ class Supervisor:
         self.cgroup = MemoryCgroup.create(specification["memory_bytes"], home=own_cgroup())
 
     def run(self, stdout: int, stderr: int) -> dict[str, Any]:
-        """Run until the simulator and all its descendants are gone; return the result for the worker."""
+        """Run until the program and all its descendants are gone; return the result for the caller."""
         self.start(stdout, stderr)
-        while self.simulator_pid not in self.ended and not self.has_failed:
+        while self.program_pid not in self.ended and not self.has_failed:
             self.step()
-            self.check_time()
-            self.check_use()
+            self.check_limits()
         wall_seconds = time.monotonic() - self.started_at
         self.kill()
         self.check_disk()
@@ -130,37 +129,33 @@ class Supervisor:
             os.close(self.listener)
         return self.result(wall_seconds)
 
-    def send_identity(self) -> None:
-        """Send this process's id and descriptor to the worker. Raises OSError."""
-        try:
-            handle = os.pidfd_open(os.getpid())
-        except OSError as error:
-            raise OSError(error.errno, f"pidfd_open: {error.strerror}") from error
-        self.send({"supervisor": os.getpid()}, descriptor=handle)
-        os.close(handle)
-
     def start(self, stdout: int, stderr: int) -> None:
-        """Tell the worker who supervises its run, then start bubblewrap, if it is used, or the second stage."""
-        self.ready, self.first_stage = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        """Tell the caller who supervises its run, then start bubblewrap, if it is used, or the confined process."""
+        self.ready, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.ready.settimeout(0)
-        # The second stage's; until it has started, they are open here.
+        # The confined process's; until it has started, they are open here.
         self.output = [stdout, stderr]
         try:
-            self.send_identity()
+            try:
+                handle = os.pidfd_open(os.getpid())
+            except OSError as error:
+                raise OSError(error.errno, f"pidfd_open: {error.strerror}") from error
+            self.send({"supervisor": os.getpid()}, descriptor=handle)
+            os.close(handle)
             if not self.specification["bubblewrap"]:
-                return self.start_second_stage()
+                return self.start_confined()
             self.pause = namespaces.start_bubblewrap(self.specification["bubblewrap"], stderr=stderr)
         except OSError as error:
             self.fail_start(error)
 
-    def start_second_stage(self) -> None:
-        """Start the second stage with the run's output, in bubblewrap's namespaces if it is used."""
+    def start_confined(self) -> None:
+        """Start the confined process with the run's output, in bubblewrap's namespaces if it is used."""
         opened: dict[str, int] = {}
         try:
             if self.pause is not None:
                 opened = namespaces.open_namespaces(self.pause, has_user_namespace=self.has_user_namespace)
-            self.fork_second_stage(opened)
+            self.fork_confined(opened)
         except (OSError, namespaces.NotJoined) as error:
             self.fail_start(error)
         namespaces.close(opened)
@@ -168,37 +163,39 @@ class Supervisor:
         if self.cgroup is not None:
             self.cgroup.leave()
 
-    def fork_second_stage(self, opened: dict[str, int]) -> None:
-        """Fork the second stage in bubblewrap's process namespace. If that is impossible, it forks itself again."""
+    def fork_confined(self, opened: dict[str, int]) -> None:
+        """Fork the confined process in bubblewrap's process namespace. If that is impossible, it forks again."""
         is_inside = bool(opened) and not self.has_user_namespace and namespaces.can_return()
         self.is_adopting = bool(opened) and not is_inside
         with namespaces.children_in(opened["pid"]) if is_inside else contextlib.nullcontext():
             self.child_pid = os.fork()
             # The new process must not leave this block.
             if self.child_pid == 0:
-                self.become_second_stage(opened)
+                self.become_confined(opened)
 
     def fail_start(self, error: Exception) -> None:
-        """Let `read_ready` receive an error like one of the second stage."""
-        self.first_stage.send(json.dumps({"error": f"the sandbox cannot be started: {error}"}).encode())
+        """Let `read_ready` receive an error like one of the confined process."""
+        self.theirs.send(json.dumps({"error": f"the sandbox cannot be started: {error}"}).encode())
         self.close_start()
 
     def close_start(self) -> None:
-        """Close what only the second stage needs. If it has not started, it cannot start any more."""
-        self.first_stage.close()
+        """Close what only the confined process needs. If it has not started, it cannot start any more."""
+        self.theirs.close()
         for descriptor in self.output:
             os.close(descriptor)
         self.output = []
 
-    def become_second_stage(self, opened: dict[str, int]) -> NoReturn:
-        """Execute the simulator in this new process, without any descriptor of the supervisor."""
+    def become_confined(self, opened: dict[str, int]) -> NoReturn:
+        """Execute the program in this new process, without any descriptor of the supervisor."""
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
             os.dup2(self.output[0], 1)
             os.dup2(self.output[1], 2)
-            children.close_descriptors(self.first_stage.fileno(), *opened.values())
-            enter.enter(self.specification["second_stage"], self.first_stage, opened, is_adopted=self.is_adopting)
+            children.close_descriptors(self.theirs.fileno(), *opened.values())
+            confine.confine_and_exec(
+                self.specification["confined"], self.theirs, opened, is_adopted=self.is_adopting
+            )
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -206,7 +203,7 @@ class Supervisor:
 
     def step(self) -> None:
         """Wait for the next event and handle it."""
-        sources: list[Any] = [self.worker, self.wakeup, self.launcher]
+        sources: list[Any] = [self.caller, self.wakeup, self.launcher]
         if self.ready.fileno() >= 0:
             sources.append(self.ready)
         if self.output and self.pause is not None:
@@ -217,16 +214,16 @@ class Supervisor:
             self.wakeup.recv(4096)
             self.reap()
         if self.pause in readable:
-            self.start_second_stage()
+            self.start_confined()
         if self.ready in readable:
             self.read_ready()
-        if self.worker in readable:
-            self.obey(self.worker.recv(64))
+        if self.caller in readable:
+            self.obey(self.caller.recv(64))
         if self.launcher in readable:
-            self.stop(StopReason.LOST)
+            self.stop(SandboxStop.LOST)
 
     def reap(self) -> None:
-        """Reap ended processes. The first child may only have forked the second stage."""
+        """Reap ended processes. The first child may only have forked the confined process."""
         self.record(children.reap())
         if self.is_adopting and self.child_pid in self.ended:
             with contextlib.suppress(OSError):
@@ -240,7 +237,7 @@ class Supervisor:
             self.peak_memory_kilobytes = max(self.peak_memory_kilobytes, each.used.ru_maxrss)
 
     def read_ready(self) -> None:
-        """Receive messages of the second stage until EOF: its layers, and perhaps a socket or an error.
+        """Receive messages of the confined process until EOF: its layers, and perhaps a socket or an error.
 
         The kernel adds the sender's process id as seen from here, outside any namespace.
         """
@@ -251,7 +248,7 @@ class Supervisor:
             except BlockingIOError:
                 return
             except ConnectionResetError:
-                # The second stage ended without reading ADOPTED. Its earlier messages can still be received.
+                # The confined process ended without reading ADOPTED. Its earlier messages can still be received.
                 continue
             if not message:
                 self.ready.close()
@@ -259,12 +256,12 @@ class Supervisor:
                 continue
             self.report |= json.loads(message)
             received = {kind: data for _, kind, data in extra}
-            self.simulator_pid = struct.unpack("3i", received[socket.SCM_CREDENTIALS])[0]
+            self.program_pid = struct.unpack("3i", received[socket.SCM_CREDENTIALS])[0]
             if socket.SCM_RIGHTS in received:
                 self.listener = struct.unpack("i", received[socket.SCM_RIGHTS])[0]
 
     def announce_start(self) -> None:
-        """Notify the worker that the simulator runs, and send its proxy's socket; or send the error."""
+        """Notify the caller that the program runs, and send its proxy's socket; or send the error."""
         self.started_at = time.monotonic()
         self.has_failed = "layers" not in self.report or "error" in self.report
         if not self.has_failed:
@@ -274,26 +271,22 @@ class Supervisor:
             self.send({"failed": error, "file_fault": self.report.get("file_fault", False)})
 
     def obey(self, order: bytes) -> None:
-        """Interrupt the simulator, or kill all processes. An empty order (EOF) means that the worker has died."""
-        if order == b"interrupt":
-            self.interrupt()
-        else:
+        """Interrupt the program, or kill all processes. An empty order (EOF) means that the caller has died."""
+        if order != b"interrupt":
             self.kill()
-
-    def interrupt(self) -> None:
-        """Interrupt only the simulator, unless it has been reaped, because its process id could then be reused."""
-        if self.simulator_pid and self.simulator_pid not in self.ended:
-            children.send_signal(self.simulator_pid, signal.SIGINT)
+        # The process id of a reaped program could be reused.
+        elif self.program_pid and self.program_pid not in self.ended:
+            children.send_signal(self.program_pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill all processes, then receive the last messages of the second stage."""
+        """Kill all processes, then receive the last messages of the confined process."""
         self.close_start()
         if self.pause is not None:
             self.pause.close()
         self.record(children.kill_descendants())
         self.read_ready()
 
-    def stop(self, reason: StopReason) -> None:
+    def stop(self, reason: SandboxStop) -> None:
         """Kill all processes and record the reason, unless an earlier one is recorded."""
         self.stopped_for = self.stopped_for or reason
         self.kill()
@@ -302,13 +295,10 @@ class Supervisor:
     def seconds_left(self) -> float:
         return float(self.started_at + self.specification["wall_seconds"] - time.monotonic())
 
-    def check_time(self) -> None:
-        """Kill a simulator that runs past its time, for example because the worker is suspended."""
+    def check_limits(self) -> None:
+        """Check the time, which also ends the run of a suspended caller, and disk and memory when they are due."""
         if self.seconds_left <= 0:
-            self.stop(StopReason.OVERTIME)
-
-    def check_use(self) -> None:
-        """Check disk and memory, each when it is due."""
+            self.stop(SandboxStop.OVERTIME)
         now = time.monotonic()
         if now >= self.next_disk_check_at:
             self.next_disk_check_at = now + CHECK_DISK_SECONDS
@@ -322,26 +312,26 @@ class Supervisor:
             self.next_memory_check_at = time.monotonic() + CHECK_MEMORY_SECONDS
 
     def check_disk(self) -> None:
-        """Kill a simulator whose private directory exceeds its limit."""
+        """Kill a program whose private directory exceeds its limit."""
         limit = self.specification["disk_bytes"]
         used = disk_use(self.specification["watched"], limit=limit, on_entry=self.check_memory_when_due)
         self.files_in_memory_bytes = used if self.has_files_in_memory else 0
         if used > limit:
-            self.stop(StopReason.DISK_FLOOD)
+            self.stop(SandboxStop.DISK_FLOOD)
 
     def check_memory(self) -> None:
-        """Kill a simulator whose processes together exceed the memory limit."""
+        """Kill a program whose processes together exceed the memory limit."""
         if self.cgroup is not None:
             is_exceeded = self.cgroup.is_exceeded()
         else:
             limit = self.specification["memory_bytes"] - self.files_in_memory_bytes
             is_exceeded = memory_use(children.descendants(), limit=limit) > limit
         if is_exceeded:
-            self.stop(StopReason.MEMORY_LIMIT)
+            self.stop(SandboxStop.MEMORY_LIMIT)
 
     def result(self, wall_seconds: float) -> dict[str, Any]:
-        """Return the result for the worker; times in seconds, memory in bytes."""
-        status = self.ended.get(self.simulator_pid)
+        """Return the result for the caller; times in seconds, memory in bytes."""
+        status = self.ended.get(self.program_pid)
         return {
             "status": None if status is None else os.waitstatus_to_exitcode(status),
             "stopped_for": self.stopped_for,
@@ -351,7 +341,7 @@ class Supervisor:
         }
 
     def send(self, message: dict[str, Any], *, descriptor: int | None = None) -> None:
-        """Send a message to the worker, unless it has died."""
+        """Send a message to the caller, unless it has died."""
         with contextlib.suppress(OSError):
             passed = [] if descriptor is None else [descriptor]
-            socket.send_fds(self.worker, [json.dumps(message).encode()], passed)
+            socket.send_fds(self.caller, [json.dumps(message).encode()], passed)

@@ -12,7 +12,7 @@ from typing import Self
 ENTRY_BYTES = 4096
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Prefix of the control groups of runs.
-RUN_GROUP = "simservice-run-"
+RUN_GROUP = "sandbox-run-"
 
 TMPFS_MAGIC = 0x01021994
 
@@ -59,7 +59,7 @@ def is_in_memory(path: str) -> bool:
 class MemoryCgroup:
     """A control group (version 2) of one run, whose memory the kernel limits as a whole.
 
-    The supervisor is in the group only while it starts the simulator, so this limit never kills the supervisor.
+    The supervisor is in the group only while it starts the program, so this limit never kills the supervisor.
     """
 
     def __init__(self, folder: Path, *, home: Path) -> None:

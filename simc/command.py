@@ -4,6 +4,7 @@ The options are described in `docs/reference/simulator-command-line.md#options-t
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
@@ -126,28 +127,18 @@ def parse_version_line(text: str) -> BuildVersion | None:
 
     The built-in simulator's version includes its name, so that it is not mistaken for SimulationCraft.
     """
-    for line in text[:_PROBED_CHARACTERS].splitlines():
-        if match := _VERSION_LINE.match(line):
-            return _build_version(match)
-    return None
-
-
-def _build_version(match: re.Match[str]) -> BuildVersion:
+    match = next(filter(None, map(_VERSION_LINE.match, text[:_PROBED_CHARACTERS].splitlines())), None)
+    if match is None:
+        return None
     details = match.string[match.end() :]
-    git_build = _GIT_BUILD.search(details)
-    version = match["version"]
+    hotfix, git_build = _HOTFIX.search(details), _GIT_BUILD.search(details)
+    hotfix_date = None
+    with suppress(ValueError):
+        hotfix_date = date.fromisoformat(hotfix[1]) if hotfix else None
     return BuildVersion(
-        simc_version=version if match["simulator"] == "SimulationCraft" else f"minisim {version}",
+        simc_version=match["version"] if match["simulator"] == "SimulationCraft" else f"minisim {match['version']}",
         wow_version=match["wow"],
-        hotfix_date=_hotfix_date(details),
+        hotfix_date=hotfix_date,
         git_branch=git_build[1] if git_build else None,
         git_revision=git_build[2] if git_build else None,
     )
-
-
-def _hotfix_date(details: str) -> date | None:
-    match = _HOTFIX.search(details)
-    try:
-        return date.fromisoformat(match[1]) if match else None
-    except ValueError:
-        return None

@@ -9,8 +9,9 @@ import codecs
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from ijson import JSONError, sendable_list
 from ijson.backends import yajl2_c
@@ -37,13 +38,6 @@ class UnreadableJson(Exception):
     """The document cannot be read; the message says why, with the subject "it"."""
 
 
-class Readable(Protocol):
-    """A source of bytes."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most `size`; nothing at the end."""
-
-
 class Collector(Protocol):
     """A receiver of an array: `take` is called with each entry, reduced to `shape`, which is read once for each."""
 
@@ -61,26 +55,20 @@ class Members:
     new_collector: Callable[[], Collector]
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """The type of DONE."""
+class Mark(Enum):
+    """Shapes without parts."""
+
+    # Of entries that a collector does not take: the next one and all after it are skipped.
+    DONE = auto()
+    # Of a string that must not be cut, such as a name. The collector limits what it keeps of them.
+    WHOLE = auto()
 
 
-# The shape of entries that a collector does not take: the next one and all after it are skipped.
-DONE = _Done()
+DONE, WHOLE = Mark
+Shape = Mapping[str, "Shape"] | Callable[[], Collector] | Members | Mark | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """The type of WHOLE."""
-
-
-# The shape of a string that must not be cut, such as a name. The collector limits what it keeps of them.
-WHOLE = _Whole()
-Shape = Mapping[str, "Shape"] | Callable[[], Collector] | Members | _Done | _Whole | None
-
-
-def read(stream: Readable, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
+def read(stream: BinaryIO, shape: Mapping[str, Shape], *, max_bytes: int) -> dict[str, Any]:
     """Return the part of the document that a shape names, with a collector for each array and each `Members`.
 
     A value of another type than its shape is returned as `{}`, `[]` or itself. If keys repeat, the last one wins.
@@ -92,7 +80,7 @@ def read(stream: Readable, shape: Mapping[str, Shape], *, max_bytes: int) -> dic
     return document
 
 
-def events(stream: Readable, *, max_bytes: int) -> Iterator[Event]:
+def events(stream: BinaryIO, *, max_bytes: int) -> Iterator[Event]:
     """Return the events of a document after the start of its object. Numbers are integers or decimals.
 
     The document is known to be valid only after `finish`. Raises UnreadableJson, as does each step of the iterator.
@@ -179,7 +167,6 @@ def _read_array(events: Iterator[Event], new_collector: Callable[[], Collector])
 
 
 def _skip_rest(first: Event, events: Iterator[Event]) -> None:
-    """Skip an entry, and the rest of the object or array that it is in."""
     skip(first, events)
     _skip(events)
 
@@ -198,8 +185,7 @@ def _skip(events: Iterator[Event]) -> None:
                 return
 
 
-def _batches(stream: Readable, *, max_bytes: int) -> Iterator[list[Event]]:
-    """Yield the parser's events in batches."""
+def _batches(stream: BinaryIO, *, max_bytes: int) -> Iterator[list[Event]]:
     batch = sendable_list()
     parser = yajl2_c.basic_parse_coro(batch)
     try:
@@ -216,7 +202,7 @@ def _batches(stream: Readable, *, max_bytes: int) -> Iterator[list[Event]]:
     yield batch
 
 
-def _chunks(stream: Readable, *, max_bytes: int) -> Iterator[bytes]:
+def _chunks(stream: BinaryIO, *, max_bytes: int) -> Iterator[bytes]:
     """Yield the document in chunks, within the limits. Bytes that are not UTF-8 are replaced."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     guard = _Guard(max_bytes)
@@ -249,15 +235,10 @@ class _Guard:
         self.values += chunk.count(b",") + chunk.count(b"[") + chunk.count(b"{")
         if self.values > self.max_bytes // _BYTES_PER_VALUE:
             raise UnreadableJson("it contains too many values")
-        if any(not self._is_in_text(chunk[:start]) for start in _digits(chunk)):
-            raise UnreadableJson("it contains a number with too many digits")
-        self._follow_text(chunk)
-
-    def _is_in_text(self, chunk: bytes) -> bool:
-        quotes, _ = _quotes(chunk, is_escaped=self.is_escaped)
-        return self.in_text ^ bool(quotes % 2)
-
-    def _follow_text(self, chunk: bytes) -> None:
+        for start in _digits(chunk):
+            quotes, _ = _quotes(chunk[:start], is_escaped=self.is_escaped)
+            if not self.in_text ^ bool(quotes % 2):
+                raise UnreadableJson("it contains a number with too many digits")
         quotes, self.is_escaped = _quotes(chunk, is_escaped=self.is_escaped)
         self.in_text ^= bool(quotes % 2)
         self.text_bytes = self.text_bytes + len(chunk) if self.in_text and not quotes else 0

@@ -56,7 +56,9 @@ def failure_message(stderr: Iterable[str], stdout: Iterable[str] = ()) -> str | 
     That is the first error other than "Canceled". A simulator that cancelled the run by itself prints the cause as
     its last remark before that.
     """
-    return _cause(stderr) or _cause(line for line in stdout if _is_marked(line))
+    # Stdout also has names and results.
+    texts = map(_without_grade, stdout)
+    return _cause(stderr) or _cause(t for t in texts if _ERROR.match(t) or _is_error(t) or _CANCELLED.match(t))
 
 
 def _cause(lines: Iterable[str]) -> str | None:
@@ -73,18 +75,9 @@ def _cause(lines: Iterable[str]) -> str | None:
             consequence = consequence or _sanitized(text)
         elif not error and not _WARNING.match(line) and not _NOISE.match(text):
             remark = _sanitized(text) or remark
-    return cancelled and (cause or remark or consequence or _reason_of(cancelled))
-
-
-def _reason_of(cancelled: str) -> str:
-    """Return the line of a cancellation without a cause, if it says when."""
-    return cancelled if _NUMBER.search(cancelled) else "The simulator cancelled the run without giving a reason."
-
-
-def _is_marked(line: str) -> bool:
-    """Return whether a line of stdout, which also has names and results, is an error or a cancellation."""
-    text = _without_grade(line)
-    return bool(_ERROR.match(text) or _is_error(text) or _CANCELLED.match(text))
+    if cancelled and not (cause or remark or consequence or _NUMBER.search(cancelled)):
+        return "The simulator cancelled the run without giving a reason."
+    return cancelled and (cause or remark or consequence or cancelled)
 
 
 def is_cut_short(lines: Iterable[str]) -> bool:
@@ -121,7 +114,9 @@ def distinct(messages: Iterable[str]) -> list[str]:
     """
     ranks: list[dict[str, str]] = [{} for _ in range(len(_IMPORTANT) + 1)]
     for text in filter(None, map(_sanitized, messages)):
-        rank, kind = _kind_of(text)
+        matches = ((rank, pattern.match(text)) for rank, pattern in enumerate(_IMPORTANT))
+        rank, match = next((found for found in matches if found[1]), (len(_IMPORTANT), None))
+        kind = (match.groupdict().get("kind") or text) if match else _NUMBER.sub("0", text)
         if len(ranks[rank]) < MAX_KEPT and not _NOISE.match(text):
             ranks[rank].setdefault(kind, text)
     return [text for kinds in ranks for text in kinds.values()][:MAX_KEPT]
@@ -140,14 +135,6 @@ def listed(notes: Iterable[str], warnings: Iterable[str]) -> list[str]:
     return [*entries[: MAX_WARNINGS - 1], f"{at_least}{left_out} more warnings are in the logs."]
 
 
-def _kind_of(text: str) -> tuple[int, str]:
-    """Return the rank of a warning and what it has in common with others of its kind."""
-    for rank, pattern in enumerate(_IMPORTANT):
-        if match := pattern.match(text):
-            return rank, match.groupdict().get("kind") or text
-    return len(_IMPORTANT), _NUMBER.sub("0", text)
-
-
 def is_remark(line: str) -> bool:
     """Return whether a line of stderr is a remark, not an error, a cancellation or noise."""
     text = _without_grade(line)
@@ -161,7 +148,6 @@ def _is_error(text: str) -> bool:
 
 
 def _without_grade(line: str) -> str:
-    """Return a line without its grade and surrounding blanks."""
     line = line.strip()
     graded = _GRADE.match(line)
     return line[graded.end() :] if graded else line

@@ -35,19 +35,15 @@ class Phase:
     """One update of one phase: a baseline, a profileset, or a point of a scale factor or plot."""
 
     label: str
-    number: int
-    """Counted from 1."""
-    count: int
-    """Phases known so far; the number grows until the simulator has read every profileset."""
-    share: float
-    """The finished part of this phase, from 0 to 1."""
-    iterations: int = 0
-    """Finished iterations."""
+    number: int  # Counted from 1.
+    count: int  # Phases known so far; the number grows until the simulator has read every profileset.
+    share: float  # The finished part of this phase, from 0 to 1.
+    iterations: int = 0  # Finished iterations.
     mean: float = 0.0
+    # Half the width of the mean's confidence interval, in percent of the mean; 0 if none is printed.
     error_percent: float = 0.0
-    """Half the width of the mean's confidence interval, in percent of the mean; 0 if none is printed."""
+    # Duration of the finished phase in seconds, without its preparation; 0 while it runs.
     fighting_seconds: float = 0.0
-    """Duration of the finished phase in seconds, without its preparation; 0 while it runs."""
 
     @property
     def has_ended(self) -> bool:
@@ -97,7 +93,8 @@ def parse_update(text: str) -> Phase | ParallelSets | None:
     """
     if match := _PHASE.fullmatch(text):
         return Phase(
-            label=_clean_label(match["label"]),
+            # The simulator prints a colon after the kind of phase, then the name, if any.
+            label="".join(c if c.isprintable() else "\ufffd" for c in match["label"]).removesuffix(":"),
             number=int(match["phase"]),
             count=int(match["phases"]),
             share=min(1.0, int(match["done"]) / max(1, int(match["total"]))),
@@ -132,12 +129,6 @@ def _seconds(text: str) -> float:
     # Milliseconds are truncated, not rounded.
     milliseconds = int(match["ms"]) + 0.5 if match["ms"] else 0.0
     return 60 * int(match["minutes"] or 0) + float(match["seconds"] or 0) + milliseconds / 1000
-
-
-def _clean_label(label: str) -> str:
-    # The simulator prints a colon after the kind of phase, then the name, if any.
-    printable = "".join(c if c.isprintable() else "\ufffd" for c in label)
-    return printable.removesuffix(":")
 
 
 class ProgressMeter:

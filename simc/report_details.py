@@ -7,15 +7,193 @@ Memory is bounded, because each list keeps only its largest entries
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from simc import report_abilities
 from simc import report_values as values
-from simc.equipment import clean
 from simc.json_stream import Members, Shape
-from simc.report_abilities import Abilities, Pets
-from simc.report_values import ENTRY_WEIGHT, Bounded, Largest, kept_by, known
+from simc.report_values import ENTRY_WEIGHT, Bounded, Largest, clean, kept_by, known
 from simc.reports import Player
+
+MAX_ABILITIES = 200
+# Real abilities are nested three deep at most.
+MAX_DEPTH = 5
+_MEAN: Shape = {"mean": None}
+# Sums of the same numbers differ by rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Sums over abilities, as means of one fight. `dps` is None if it is unknown for one of them."""
+
+    amount: float = 0.0
+    dps: float | None = 0.0
+    hits: float = 0.0
+    crits: float = 0.0
+    hit_amount: float = 0.0
+
+    def add(self, other: "_Totals") -> None:
+        self.amount += other.amount
+        self.dps = None if self.dps is None or other.dps is None else self.dps + other.dps
+        self.hits += other.hits
+        self.crits += other.crits
+        self.hit_amount += other.hit_amount
+
+
+@dataclass(slots=True)
+class _Ability:
+    """An ability, or a pet. `token` is its unique name among its siblings."""
+
+    name: str
+    token: str
+    fields: dict[str, Any]
+    totals: _Totals
+    children: "list[_Ability]"
+    weight: int
+
+
+class _Results(Bounded):
+    """The results of an ability's hits or ticks, by name: how many, and how many of them were critical."""
+
+    entry_shape: Shape = {"count": _MEAN}
+
+    def __init__(self) -> None:
+        self.hits = self.crits = 0.0
+
+    def take(self, member: tuple[str, Any]) -> None:
+        name, result = member
+        number = values.mean(values.mapping(result).get("count")) or 0.0
+        self.hits += number
+        self.crits += number if "crit" in name else 0.0
+
+
+class Abilities(Bounded):
+    """The abilities of an actor, a pet or an ability that do damage."""
+
+    def __init__(self, *, is_pet: bool = False, depth: int = 1) -> None:
+        self.entry_shape = _PET_SHAPES[depth] if is_pet else _SHAPES[depth]
+        self.totals = _Totals()
+        self.largest = Largest(entries=MAX_ABILITIES)
+
+    def take(self, entry: Any) -> None:
+        if entry and isinstance(entry, dict) and entry.get("type", "damage") == "damage":
+            self.add(_ability(entry))
+
+    def add(self, ability: _Ability) -> None:
+        """Add an ability if it does damage."""
+        if ability.totals.amount > 0:
+            self.totals.add(ability.totals)
+            self.largest.add(ability, size=ability.totals.amount, weight=ability.weight)
+
+
+class Pets(Abilities):
+    """The pets of an actor, each with its abilities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entry_shape = partial(Abilities, is_pet=True, depth=2)
+
+    def take(self, entry: Any) -> None:
+        name, abilities = entry
+        if isinstance(abilities, Abilities):
+            token = values.text(name) or ""
+            children = abilities.largest
+            weight = ENTRY_WEIGHT + len(token) + children.weight
+            self.add(_Ability(token, token, {"pet": True}, abilities.totals, children.kept, weight))
+
+
+def _ability_shape(depth: int, *, is_pet: bool) -> dict[str, Shape]:
+    # A pet's own DPS refers to the time that it is active, not to the fight.
+    shape: dict[str, Shape] = {
+        **dict.fromkeys(("name", "spell_name", "id", "school", "type", "compound_amount")),
+        **dict.fromkeys(("portion_apse" if is_pet else "portion_aps", "actual_amount", "num_executes"), _MEAN),
+        **dict.fromkeys(("direct_results", "tick_results"), Members(_Results)),
+    }
+    if depth < MAX_DEPTH:
+        shape["children"] = partial(Abilities, is_pet=is_pet, depth=depth + 1)
+    return shape
+
+
+_SHAPES = {depth: _ability_shape(depth, is_pet=False) for depth in range(1, MAX_DEPTH + 1)}
+_PET_SHAPES = {depth: _ability_shape(depth, is_pet=True) for depth in range(1, MAX_DEPTH + 1)}
+
+
+def _ability(entry: Mapping[str, Any]) -> _Ability:
+    children = entry.get("children")
+    inner = children if isinstance(children, Abilities) else Abilities()
+    token = values.text(entry.get("name")) or ""
+    name = values.text(entry.get("spell_name")) or token
+    return _Ability(
+        name=name,
+        token=token,
+        fields=known(
+            id=values.integer(entry.get("id")),
+            school=values.text(entry.get("school")),
+            executes=values.mean(entry.get("num_executes")),
+        ),
+        totals=_totals(entry, inner.totals),
+        children=inner.largest.kept,
+        weight=ENTRY_WEIGHT + len(name) + len(token) + inner.largest.weight,
+    )
+
+
+def _totals(entry: Mapping[str, Any], inner: _Totals) -> _Totals:
+    """Return the totals of an ability: damage with its children, and its own hits, or theirs if it has none."""
+    own = values.mean(entry.get("actual_amount")) or 0.0
+    amount = values.number(entry.get("compound_amount"))
+    results = [entry[key] for key in ("direct_results", "tick_results") if isinstance(entry.get(key), _Results)]
+    hits = sum(each.hits for each in results)
+    rate = values.mean(entry.get("portion_aps") or entry.get("portion_apse"))
+    if rate is None and amount is not None and amount <= inner.amount * (1 + _ROUNDING):
+        rate = 0.0
+    return _Totals(
+        amount=inner.amount + own if amount is None else amount,
+        dps=None if rate is None or inner.dps is None else rate + inner.dps,
+        hits=hits or inner.hits,
+        crits=sum(each.crits for each in results) if hits else inner.crits,
+        hit_amount=own if hits else inner.hit_amount,
+    )
+
+
+def _shown_abilities(
+    abilities: object, pets: object, *, total: float | None, dps: float | None
+) -> list[dict[str, Any]]:
+    """Return the abilities and pets that two collectors took, those with the most damage first.
+
+    `total` is the actor's damage in one fight, if known. An ability of unknown DPS gets its share of `dps`.
+    """
+    listed = Largest(entries=MAX_ABILITIES)
+    taken = 0.0
+    for collector in (abilities, pets):
+        if isinstance(collector, Abilities):
+            taken += collector.totals.amount
+            for ability in collector.largest.kept:
+                listed.add(ability, size=ability.totals.amount, weight=ability.weight)
+    # The simulator hides a few abilities, whose damage is in the total.
+    return _objects(listed.kept, total=max(taken, total or 0.0), dps=dps)
+
+
+def _objects(abilities: Sequence[_Ability], *, total: float, dps: float | None) -> list[dict[str, Any]]:
+    objects = []
+    names = values.distinct_names([(ability.name, ability.token) for ability in abilities])
+    for ability, name in zip(abilities, names, strict=True):
+        totals = ability.totals
+        share = min(totals.amount / total, 1.0)
+        estimate = None if dps is None else share * dps
+        fields = known(
+            name=name,
+            **ability.fields,
+            share=share,
+            dps=estimate if totals.dps is None else totals.dps,
+            hits=totals.hits or None,
+            average=totals.hit_amount / totals.hits if totals.hits else None,
+            critPercent=100 * totals.crits / totals.hits if totals.hits else None,
+            children=_objects(ability.children, total=total, dps=dps),
+        )
+        objects.append(fields)
+    return objects
+
 
 VERSION = 1
 MAX_ACTORS = 50
@@ -31,7 +209,6 @@ _CLASSES = (
 )  # fmt: skip
 _RESOURCES = {"lost": "resource_lost", "overflowed": "resource_overflowed", "end": "combat_end_resource"}
 _STATS = ("attribute", "resources", "stats")
-_MEAN: Shape = {"mean": None}
 _BUFF: Shape = dict.fromkeys(("name", "spell_name", "spell", "uptime", "start_count", "source"))
 
 
@@ -49,44 +226,37 @@ def document(
 
 def _fight(options: Mapping[str, Any], *, iterations: int, listed_targets: int) -> dict[str, Any]:
     variation = values.number(options.get("vary_combat_length"))
+    # A minimum: its default is 1, even if the profile has several `enemy=`.
+    desired = values.integer(options.get("desired_targets")) or 0
+    dbc = values.mapping(options.get("dbc"))
+    used = "PTR" if dbc.get("version_used") == "PTR" else "Live"
     return known(
         style=values.text(options.get("fight_style")),
-        targets=_target_count(options, listed=listed_targets),
+        targets=max(desired, listed_targets) if listed_targets or desired > 1 else None,
         length=values.number(options.get("max_time")) or None,
         variation=variation if variation is not None and variation <= 1 else None,
         iterations=values.integer(iterations),
         targetError=values.number(options.get("target_error")),
-        gameVersion=_game_version(values.mapping(options.get("dbc"))),
+        gameVersion=values.text(values.mapping(dbc.get(used)).get("wow_version")),
     )
-
-
-def _target_count(options: Mapping[str, Any], *, listed: int) -> int | None:
-    """Return the number of targets, None if it is unknown.
-
-    `desired_targets` is a minimum: its default is 1, even if the profile has several `enemy=`.
-    """
-    desired = values.integer(options.get("desired_targets")) or 0
-    return max(desired, listed) if listed or desired > 1 else None
-
-
-def _game_version(dbc: Mapping[str, Any]) -> str | None:
-    used = "PTR" if dbc.get("version_used") == "PTR" else "Live"
-    return values.text(values.mapping(dbc.get(used)).get("wow_version"))
 
 
 def actor(entry: Mapping[str, Any], player: Player) -> dict[str, Any]:
     """Return the details of an actor whose entry was read with `ACTOR` and `COLLECTED`."""
     collected = values.mapping(entry.get("collected_data"))
     dps = _dps(values.mapping(collected.get("dps")))
+    # Such as "Frost Mage"
+    specialization = values.text(entry.get("specialization")) or ""
+    class_name = next((name for name in _CLASSES if specialization.endswith(name)), "")
     return known(
         name=player.name,
-        **_specialization(values.text(entry.get("specialization")) or ""),
+        **known(**{"class": class_name, "specialization": values.text(specialization.removesuffix(class_name))}),
         race=values.text(entry.get("race")),
         level=values.integer(entry.get("level")),
         role=values.text(entry.get("role")),
         dps=dps,
         fightLength=_figures(collected.get("fight_length"), "mean", "min", "max"),
-        abilities=report_abilities.shown(
+        abilities=_shown_abilities(
             entry.get("stats"),
             entry.get("stats_pets"),
             total=values.mean(collected.get("compound_dmg")),
@@ -95,16 +265,12 @@ def actor(entry: Mapping[str, Any], player: Player) -> dict[str, Any]:
         buffs=_named(kept_by(entry.get("buffs"), Buffs)),
         damage=_timeline(values.mapping(collected.get("timeline_dmg")).get("data")),
         resources=_resources(entry, collected),
-        stats=_stats(values.mapping(collected.get("buffed_stats"))),
+        stats=known(
+            **{key: kept_by(values.mapping(collected.get("buffed_stats")).get(key), _Numbers) for key in _STATS}
+        ),
         gear=list(player.gear),
         talents=player.talents,
     )
-
-
-def _specialization(text: str) -> dict[str, Any]:
-    """Return the class and the specialization of a text such as "Frost Mage"."""
-    name = next((name for name in _CLASSES if text.endswith(name)), "")
-    return known(**{"class": name, "specialization": values.text(text.removesuffix(name))})
 
 
 def _dps(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,26 +309,18 @@ class Buffs(Bounded):
 
     def take(self, entry: Any) -> None:
         uptime = values.number(values.mapping(entry).get("uptime"))
-        if uptime and uptime <= _MAX_UPTIME:
-            buff = _buff(entry, uptime=min(uptime, 100.0))
-            weight = ENTRY_WEIGHT + len(buff.name) + len(buff.token)
-            self.largest.add(buff, size=uptime, weight=weight)
-
-
-def _buff(entry: Mapping[str, Any], *, uptime: float) -> _Buff:
-    token = values.text(entry.get("name")) or ""
-    count = values.number(entry.get("start_count"))
-    return _Buff(
-        name=values.text(entry.get("spell_name")) or token,
-        token=token,
-        source=_source(entry.get("source")),
-        fields=known(id=values.integer(entry.get("spell")), uptime=uptime, count=count),
-    )
-
-
-def _source(name: object) -> int | None:
-    """Return the hash of an actor's name, None if it is unknown."""
-    return hash(clean(name)) if isinstance(name, str) and values.text(name) else None
+        if not uptime or uptime > _MAX_UPTIME:
+            return
+        token = values.text(entry.get("name")) or ""
+        name, source = values.text(entry.get("spell_name")) or token, entry.get("source")
+        count, spell = values.number(entry.get("start_count")), values.integer(entry.get("spell"))
+        buff = _Buff(
+            name=name,
+            token=token,
+            source=hash(clean(source)) if isinstance(source, str) and values.text(source) else None,
+            fields=known(id=spell, uptime=min(uptime, 100.0), count=count),
+        )
+        self.largest.add(buff, size=uptime, weight=ENTRY_WEIGHT + len(name) + len(token))
 
 
 class Targets(Bounded):
@@ -195,7 +353,7 @@ def _named(buffs: Sequence[_Buff]) -> list[dict[str, Any]]:
     return [known(name=name, **buff.fields, debuff=False) for buff, name in zip(buffs, names, strict=True)]
 
 
-class Timeline:
+class FightTimeline:
     """Damage per second in the course of a fight, one value for each second. Long fights get a larger step."""
 
     shape: Shape = None
@@ -234,7 +392,7 @@ class Timeline:
 
 
 def _timeline(value: object) -> dict[str, Any] | None:
-    if not isinstance(value, Timeline) or not value.is_usable:
+    if not isinstance(value, FightTimeline) or not value.is_usable:
         return None
     value.end()
     return {"step": value.step, "values": value.values} if any(value.values) else None
@@ -288,10 +446,6 @@ def _resources(entry: Mapping[str, Any], collected: Mapping[str, Any]) -> list[d
     return sorted(resources, key=lambda resource: -resource.get("gained", 0.0))
 
 
-def _stats(block: Mapping[str, Any]) -> dict[str, Any]:
-    return known(**{key: kept_by(block.get(key), _Numbers) for key in _STATS})
-
-
 # What `document` and `actor` need of `sim.options`, of an actor and of its `collected_data`.
 OPTIONS: dict[str, Shape] = {
     **dict.fromkeys(("fight_style", "desired_targets", "max_time", "vary_combat_length", "target_error")),
@@ -307,7 +461,7 @@ ACTOR: dict[str, Shape] = {
 COLLECTED: dict[str, Shape] = {
     "fight_length": dict.fromkeys(("mean", "min", "max", "count")),
     "compound_dmg": _MEAN,
-    "timeline_dmg": {"data": Timeline},
+    "timeline_dmg": {"data": FightTimeline},
     **dict.fromkeys(_RESOURCES.values(), Members(_Numbers)),
     "buffed_stats": dict.fromkeys(_STATS, Members(_Numbers)),
 }

@@ -1,20 +1,20 @@
-"""Reading of a simulator's JSON report.
+"""Read a simulator's JSON report.
 
 It reads both report versions and the layouts of all simulators since 2020
 (`docs/reference/simulator-command-line.md#json-report`). Names and much else in a report come from the profile, so
 all of it is untrusted: what cannot be used raises `BrokenReport`.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from itertools import chain
 from typing import Any, BinaryIO, ClassVar
 
-from simc import equipment, json_stream, messages, report_details, report_values
-from simc.equipment import clean
+from simc import json_stream, messages, report_details, report_values
 from simc.json_stream import WHOLE, Shape, UnreadableJson
+from simc.report_values import clean
 from simc.reports import (
     CONFIDENCE,
     LARGEST_NUMBER,
@@ -34,10 +34,40 @@ _MAX_MESSAGES = 10_000
 # More actors or profilesets than any plan allows
 MAX_ENTRIES = 100_000
 
+_TALENTS_LENGTH = 2_000
+_LISTED_TALENTS = 200
+_LISTED_IDS = 40
+_IDENTIFIER_DIGITS = 10
+_ENCODED_ITEM_LENGTH = 10_000
+_ITEM_NAME_LENGTH = 300
+
+_GEAR_SLOTS = (
+    "head", "neck", "shoulders", "back", "chest", "shirt", "tabard", "wrists", "hands", "waist", "legs",
+    "feet", "finger1", "finger2", "trinket1", "trinket2", "main_hand", "off_hand", "ranged",
+)  # fmt: skip
+_ITEM: Shape = dict.fromkeys(("name", "encoded_item", "ilevel"))
+
+
+class _TalentNames:
+    """Talents as versions of 2020 list them: objects with a name."""
+
+    shape: Shape = {"name": None}
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    def take(self, entry: Any) -> None:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if isinstance(name, str) and len(self.kept) < _LISTED_TALENTS:
+            self.kept.append(name)
+
+
+_EQUIPMENT: dict[str, Shape] = {"talents": _TalentNames, "gear": dict.fromkeys(_GEAR_SLOTS, _ITEM)}
+
 _SAMPLE: Shape = dict.fromkeys(("mean", "mean_std_dev", "std_dev", "min", "max", "median", "count"))
 _COLLECTED: dict[str, Shape] = {"dps": _SAMPLE, "target_metric": _SAMPLE, "fight_length": {"count": None}}
 _ACTOR: dict[str, Shape] = {"name": WHOLE, "collected_data": _COLLECTED}
-_FIRST_ACTOR: dict[str, Shape] = {**_ACTOR, **equipment.SHAPE}
+_FIRST_ACTOR: dict[str, Shape] = {**_ACTOR, **_EQUIPMENT}
 _DETAILED_ACTOR: dict[str, Shape] = {
     **_FIRST_ACTOR,
     **report_details.ACTOR,
@@ -66,20 +96,27 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1, with_detail
         raid_dps=_sample(_object(_object(sim, "statistics"), "raid_dps")),
         iterations=iterations,
         errors=tuple(getattr(document.get("logs"), "severe", ())),
-        warnings=tuple(messages.distinct(chain(*_remarks(document), report_values.impossible_remarks()))),
-        details=_details(sim, options, iterations=iterations) if with_details else None,
+        # Messages are optional: layouts that only forks use are ignored, not rejected.
+        warnings=tuple(
+            messages.distinct(
+                [
+                    *getattr(document.get("logs"), "kept", []),
+                    *getattr(document.get("notifications"), "kept", []),
+                    *report_values.impossible_remarks(),
+                ]
+            )
+        ),
+        details=report_details.document(
+            sim["players"].details, options=options, targets=sim.get("targets"), iterations=iterations
+        )
+        if with_details
+        else None,
         confidence=report_values.number(options.get("confidence_estimator")) or CONFIDENCE,
     )
 
 
-def _details(sim: Mapping[str, Any], options: Mapping[str, Any], *, iterations: int) -> dict[str, Any]:
-    return report_details.document(
-        sim["players"].details, options=options, targets=sim.get("targets"), iterations=iterations
-    )
-
-
 def _read(stream: BinaryIO, *, max_bytes: int, stage: int, with_details: bool) -> dict[str, Any]:
-    """Return the part of a report that the service uses. Raises BrokenReport."""
+    """Return the parts of a report that are used. Raises BrokenReport."""
     report_values.begin_report()
     targets: dict[str, Shape] = {"targets": report_details.Targets} if with_details else {}
     shape: dict[str, Shape] = {
@@ -190,12 +227,6 @@ class _Messages:
             self.kept = messages.distinct([*self.kept, message])
 
 
-def _remarks(document: Mapping[str, Any]) -> Iterator[list[str]]:
-    # Messages are optional: layouts that only forks use are ignored, not rejected.
-    for key in ("logs", "notifications"):
-        yield getattr(document.get(key), "kept", [])
-
-
 def _collected(parent: Mapping[str, Any], key: str) -> list[Any]:
     """Return the entries that an array's collector kept; an empty list if there is no such array."""
     collector = parent.get(key)
@@ -261,8 +292,8 @@ def _player(entry: Mapping[str, Any]) -> Player:
     return Player(
         name=_string(entry, "name"),
         dps=statistics,
-        talents=equipment.talents(entry.get("talents")),
-        gear=tuple(equipment.gear(entry.get("gear"))),
+        talents=_talents(entry.get("talents")),
+        gear=tuple(_gear(entry.get("gear"))),
         reached=bool(statistics.mean or fights),
         fights=int(fights),
         target=_target(report_values.mapping(collected.get("target_metric"))),
@@ -278,7 +309,6 @@ def _target(block: Mapping[str, Any]) -> Statistics | None:
 
 
 def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
-    """Return a profileset's result, or None if it has none."""
     metrics = _collected(entry, "metrics") if entry.get("metrics") else []
     block = metrics[0] if metrics else entry
     statistics = Statistics(
@@ -293,3 +323,37 @@ def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
         return None
     iterations = int(_count(block, "iterations")) if "iterations" in block else None
     return Profileset(_string(entry, "name"), statistics, stage, iterations)
+
+
+def _talents(value: object) -> str:
+    if isinstance(value, _TalentNames):
+        value = "/".join(value.kept)
+    return clean(value)[:_TALENTS_LENGTH] if isinstance(value, str) else ""
+
+
+def _gear(value: object) -> Iterable[dict[str, Any]]:
+    """Yield items in the layout of the summary. Layouts that only forks use are ignored, not rejected."""
+    if isinstance(value, dict):
+        for slot in _GEAR_SLOTS:
+            item = value.get(slot)
+            if isinstance(item, dict) and isinstance(item.get("name"), str):
+                yield _item(slot, item)
+
+
+def _item(slot: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    encoded = item.get("encoded_item")
+    text = encoded[:_ENCODED_ITEM_LENGTH] if isinstance(encoded, str) else ""
+    options: dict[str, list[int]] = {}
+    for key, _, value in (part.partition("=") for part in text.split(",")):
+        digits = [part for part in re.split("[/:]", value) if part.isascii() and part.isdigit()]
+        options[key] = [int(part) for part in digits[:_LISTED_IDS] if len(part) <= _IDENTIFIER_DIGITS]
+    ilevel = item.get("ilevel")
+    optional = {
+        "id": next(iter(options.get("id", ())), None),
+        "ilevel": ilevel if type(ilevel) is int and 0 < ilevel < LARGEST_NUMBER else None,
+        "bonusIds": options.get("bonus_id"),
+        "gemIds": options.get("gem_id"),
+        "enchantId": next(iter(options.get("enchant_id", ())), None),
+    }
+    known = {key: value for key, value in optional.items() if value}
+    return {"slot": slot, "name": clean(item["name"])[:_ITEM_NAME_LENGTH], **known}

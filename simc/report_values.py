@@ -1,6 +1,7 @@
 """Values of a report's optional parts. What is missing, unusable or impossible is None or empty, never an error."""
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -8,7 +9,6 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-from simc.equipment import clean
 from simc.json_stream import DONE, Shape
 from simc.reports import LARGEST_NUMBER, SMALLEST_NUMBER
 
@@ -26,6 +26,11 @@ _UNKNOWN = ("", "unknown", "none")
 # Whether the report contains numbers that no simulation has
 _has_impossible: ContextVar[bool] = ContextVar("impossible numbers of this report", default=False)
 _left: ContextVar[int] = ContextVar("entries of this report that can still be read", default=MAX_READ_IN_ALL)
+
+
+def clean(text: str) -> str:
+    """Replace what PostgreSQL's jsonb cannot store: NUL and lone surrogates."""
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -1,9 +1,9 @@
-"""What the service uses of a simulator's JSON report."""
+"""The parts of a JSON report that its readers use, and the summary of a result."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from simc.messages import MAX_KEPT
 
@@ -34,8 +34,7 @@ class Statistics:
     """One metric over all iterations, in the metric's unit; zeros if nothing was collected."""
 
     mean: float
-    mean_stddev: float
-    """The standard error of the mean."""
+    mean_stddev: float  # The standard error of the mean.
     stddev: float
     min: float
     max: float
@@ -58,14 +57,12 @@ class Player:
     name: str
     dps: Statistics
     talents: str = ""
-    gear: tuple[dict[str, Any], ...] = ()
-    """Items in the layout of the summary."""
+    gear: tuple[dict[str, Any], ...] = ()  # Items in the layout of the summary.
+    # Whether at least one iteration finished. A mean of 0 does not tell: an actor may do no damage.
     reached: bool = True
-    """Whether at least one iteration finished. A mean of 0 does not tell: an actor may do no damage."""
-    fights: int = 0
-    """The fights that were collected; 0 if the report does not say."""
+    fights: int = 0  # The fights that were collected; 0 if the report does not say.
+    # The metric that the target error applies to; None if the report does not say.
     target: Statistics | None = None
-    """The metric that the target error applies to; None if the report does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +72,7 @@ class Profileset:
     name: str
     statistics: Statistics
     stage: int
-    iterations: int | None = None
-    """Its own finished iterations; None if the report does not say."""
+    iterations: int | None = None  # Its own finished iterations; None if the report does not say.
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +81,7 @@ class NotReached:
 
     actors: int
     profilesets: int
-    baseline: bool
-    """Whether the profile's first actor is one of them."""
+    baseline: bool  # Whether the profile's first actor is one of them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +91,14 @@ class Report:
     players: tuple[Player, ...]
     profilesets: tuple[Profileset, ...]
     raid_dps: Statistics
-    iterations: int
-    """Finished iterations of the baseline."""
+    iterations: int  # Finished iterations of the baseline.
+    # Messages that the simulator grades as severe. Versions before August 2025 have no grades.
     errors: tuple[str, ...]
-    """Messages that the simulator grades as severe. Versions before August 2025 have no grades."""
-    warnings: tuple[str, ...] = ()
-    """The simulator's warnings."""
+    warnings: tuple[str, ...] = ()  # The simulator's warnings.
+    # The players and profilesets that were left out because the run was stopped early.
     not_reached: "NotReached | None" = None
-    """The players and profilesets that were left out because the run was stopped early."""
-    details: Mapping[str, Any] | None = None
-    """The document of `simc/report_details.py`, None if it was not read."""
-    confidence: float = CONFIDENCE
-    """How many standard errors the simulator's target error is."""
+    details: Mapping[str, Any] | None = None  # The document of `simc/report_details.py`, None if it was not read.
+    confidence: float = CONFIDENCE  # How many standard errors the simulator's target error is.
 
     def only_reached(self, *, profilesets: int) -> "Report":
         """Return the report of a stopped run without the entries that finished no iteration.
@@ -183,3 +174,64 @@ def is_share(count: int, expected: int, *, threads: int) -> bool:
     Simulators do not collect each thread's first iteration.
     """
     return count > 1 and abs(count - expected / threads) <= threads
+
+
+LISTED_RESULTS = 200
+
+
+def summarise(
+    report: Report, *, metric: Literal["dps", "raid_dps"], multistage: Mapping[str, Any], partial: bool
+) -> dict[str, Any]:
+    """Return the `summary` of a result, ready for JSON and jsonb (`docs/reference/api.md#result-summary`).
+
+    `multistage` becomes `multiStage` unchanged. The main actor is the first actor. It is None if a profile has
+    several actors and no profilesets, or if the first actor was not reached.
+    """
+    missed = report.not_reached
+    several = len(report.players) + (missed.actors if missed else 0) > 1
+    has_main_actor = report.baseline is not None and (not several or bool(report.profilesets))
+    summary: dict[str, Any] = {
+        "metric": metric,
+        "mainActor": _main_actor(report, metric=metric) if has_main_actor else None,
+        "multiStage": dict(multistage),
+    }
+    if several:
+        listed = report.players[:LISTED_RESULTS]
+        actors = [{"name": player.name, **_figures(player.dps)} for player in listed]
+        summary["actors"] = {"count": len(report.players), "results": actors}
+    if not multistage["enabled"]:
+        summary["iterations"] = report.iterations
+    if partial:
+        summary["partial"] = True
+    if missed and (missed.actors or missed.profilesets):
+        summary["not_reached"] = {"actors": missed.actors, "profilesets": missed.profilesets}
+    return summary
+
+
+def _main_actor(report: Report, *, metric: Literal["dps", "raid_dps"]) -> dict[str, Any]:
+    player = report.players[0]
+    statistics = report.raid_dps if metric == "raid_dps" else player.dps
+    actor: dict[str, Any] = {"name": player.name, **_figures(statistics)}
+    if report.profilesets:
+        ranking = sorted(report.profilesets, key=lambda profileset: -profileset.statistics.mean)
+        results = [
+            {"name": entry.name, **_figures(entry.statistics), "stage": entry.stage}
+            for entry in ranking[:LISTED_RESULTS]
+        ]
+        actor["profilesets"] = {"count": len(ranking), "results": results}
+    if player.talents:
+        actor["talents"] = player.talents
+    if player.gear:
+        actor["gear"] = list(player.gear)
+    return actor
+
+
+def _figures(statistics: Statistics) -> dict[str, float]:
+    return {
+        "mean": statistics.mean,
+        "mean_error": statistics.mean_error,
+        "mean_stddev": statistics.mean_stddev,
+        "stddev": statistics.stddev,
+        "min": statistics.min,
+        "max": statistics.max,
+    }

@@ -12,7 +12,7 @@ NEW_ID = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint * 100000 + mod(
 
 
 def next_id() -> int:
-    """Return a new 18-digit id, greater than earlier ones (`docs/reference/contract.md#identifiers`). One query.
+    """Return a new 18-digit id, greater than earlier ones (`docs/reference/api.md#identifiers`). One query.
 
     The first 13 digits are PostgreSQL's clock in milliseconds, the last 5 come from a sequence. Ids are therefore
     in order across machines.

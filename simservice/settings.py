@@ -58,7 +58,7 @@ WEBHOOK_IN_FLIGHT = env.integer("WEBHOOK_IN_FLIGHT", default=4, minimum=1)
 WEBHOOK_ALLOWED_ADDRESSES = env.hosts_with_ports("WEBHOOK_ALLOWED_ADDRESSES")
 WEBHOOK_CA_FILE = env.file("WEBHOOK_CA_FILE")
 
-# Settings that change the API: docs/reference/contract.md#deployment-settings
+# Settings that change the API: docs/reference/api.md#variants
 API_RESOURCE = env.matching(
     "API_RESOURCE", "[a-z][a-z0-9-]*", "lower-case letters, digits and hyphens", default="sim"
 )

@@ -6,10 +6,6 @@ import time
 from django.conf import settings
 
 
-class WorkerStops(Exception):
-    """The attempt ends because its worker shuts down; the job returns to the queue."""
-
-
 class Stop:
     """Whether and when (monotonic seconds) this process was asked to stop."""
 
@@ -37,12 +33,11 @@ class Stop:
         """Wait for `seconds`, or until a stop is requested."""
         self._requested.wait(seconds)
 
-    def require_time(self) -> None:
-        """Raise WorkerStops if the `STOP_SECONDS` that running jobs have are over."""
+    def has_time(self) -> bool:
+        """Return whether the `STOP_SECONDS` that running jobs have are not over."""
         if self.requested_at is None:
-            return
-        if self.at_once or time.monotonic() - self.requested_at >= settings.STOP_SECONDS:
-            raise WorkerStops
+            return True
+        return not self.at_once and time.monotonic() - self.requested_at < settings.STOP_SECONDS
 
 
 # Of this process.

@@ -18,7 +18,9 @@ from clients.keys import ALPHABET, PREFIX, checksum, create_key
 from clients.models import ApiKey, Client, Invitation, Membership
 from jobs.enums import Channel, MoveResult, Priority, Status
 from jobs.lifecycle import job_moves
+from jobs.lifecycle.transitions import JobMove
 from jobs.models import Build, Job
+from jobs.submission.store import COLUMNS, store
 from privacy.models import Export
 from simservice.ids import new_token, next_id
 from webhooks.models import Event
@@ -34,7 +36,7 @@ class PlanFactory(factory.django.DjangoModelFactory[Plan]):
     name = factory.Sequence("plan-{}".format)
 
 
-# What `open_account` and `ledger.purchase` insert, in one statement instead of 13, because thousands of tests need
+# What `open_account` and `ledger.correct` insert, in one statement instead of 13, because thousands of tests need
 # it. tests/test_factories.py compares the rows.
 FUND = """
     entry AS (
@@ -55,17 +57,9 @@ OPEN_ACCOUNT = f"""
     ), {FUND}
     SELECT id, name, plan_id, created_at, suspended_at, shares_inputs FROM account
 """  # noqa: S608 - FUND is a constant
-RECORD_JOB = f"""
-    WITH account AS (
-        SELECT %(account_id)s::integer AS id
-    ), event AS (
-        INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
-        VALUES (%(job_id)s, statement_timestamp(), '', %(status)s, 0, '')
-    ), profile AS (
-        INSERT INTO jobs_jobprofile (job_id, text) VALUES (%(job_id)s, %(text)s)
-    ), {FUND}
-    SELECT
-"""  # noqa: S608 - FUND is a constant
+FUND_ACCOUNT = f"WITH account AS (SELECT %(account_id)s::integer AS id), {FUND} SELECT"
+# A plan that refuses no job
+UNLIMITED = Plan(max_active_jobs=10**9)
 
 
 def make_account(*, credits: int = AMPLE, **plan: Any) -> Account:  # noqa: A002
@@ -83,7 +77,7 @@ def open_granted(plan: Plan, *, credits: int) -> Account:  # noqa: A002
     """Open an account as the service does, with the allowance of its plan."""
     account = open_account(f"account-{plan.pk}", plan=plan)
     if credits:
-        ledger.purchase(account, credits, reason="for a test")
+        ledger.correct(account, credits, reason="for a test")
     return account
 
 
@@ -146,15 +140,8 @@ class BuildFactory(factory.django.DjangoModelFactory[Build]):
     created_at = factory.LazyFunction(timezone.now)
 
 
-def make_job(
-    client: Client | None = None, *, text: str = PROFILE, held_credits: int | None = None, **fields: Any
-) -> Job:
-    """Accept a job as a submission does, with any fields replaced.
-
-    Holds its ceiling or `held_credits`, and its fee in addition.
-    """
-    client = client or default_client(make_account())
-    now = timezone.now()
+def new_job(client: Client, **fields: Any) -> Job:
+    """Return a job with default options, not stored yet, with any fields replaced."""
     defaults: dict[str, Any] = {
         "id": next_id(),
         "account": client.account,
@@ -168,19 +155,29 @@ def make_job(
         "credits_per_second": 32,
         "vcpus": 1,
         "status": Status.PENDING,
-        "created_at": now,
-        "updated_at": now,
-        "queue_deadline_at": now + timedelta(seconds=1800),
         "share_token": new_token(),
     }
-    job = Job(**(defaults | fields))
-    job.save(force_insert=True)
+    return Job(**(defaults | fields))
+
+
+def make_job(
+    client: Client | None = None, *, text: str = PROFILE, held_credits: int | None = None, **fields: Any
+) -> Job:
+    """Accept a job as a submission does, with any fields replaced.
+
+    Holds its ceiling or `held_credits`, and its fee in addition.
+    """
+    now = timezone.now()
+    times = {"created_at": now, "updated_at": now, "queue_deadline_at": now + timedelta(seconds=1800)}
+    job = new_job(client or default_client(make_account()), **times | fields)
     cost = job.ceiling_credits if held_credits is None else held_credits
     reserved = cost + job.priority_fee_credits
-    values: dict[str, Any] = {"account_id": job.account_id, "job_id": job.pk, "credits": reserved}
     with connection.cursor() as cursor:
-        cursor.execute(RECORD_JOB, values | {"status": job.status, "text": text})
-    ledger.hold(job.account, reserved, job_id=job.pk)
+        cursor.execute(FUND_ACCOUNT, {"account_id": job.account_id, "credits": reserved})
+    result = store(job, profile_text=text, wanted=reserved, required=reserved, plan=UNLIMITED, record=None)
+    assert result.broken_rule is None
+    not_copied = {name for name in times | fields if name not in COLUMNS and f"{name}_id" not in COLUMNS}
+    Job.objects.filter(pk=job.pk).update(**{name: getattr(job, name) for name in not_copied})
     return job
 
 
@@ -188,7 +185,7 @@ def start_attempt(job: Job, *, worker: str) -> MoveResult:
     """Assign this waiting job to a worker, as a claim of the best one does."""
     return job_moves.move(
         job,
-        to=Status.STARTING,
+        JobMove.CLAIM,
         reason=f"claimed by {worker}",
         attempt=job.attempt + 1,
         worker=worker,

@@ -56,6 +56,7 @@ OPEN = {
     "docs": 200,
     "docs/guides": 200,
     "docs/guides/<slug:guide>": 200,
+    "docs/<slug:page>": 200,
     "metrics": 404,  # unless a deployment opens it
 }
 # Login pages, with the status for a stranger and for a logged-in user.
@@ -158,6 +159,7 @@ class World:
             "build_id": self.job.build.pk,
             "token": token,
             "guide": "tutorial",
+            "page": "errors",
         }
         return "/" + PARAMETER.sub(lambda match: str(values.get(match[1], "1")), route)
 

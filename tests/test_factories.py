@@ -10,6 +10,7 @@ from billing.models import Account, Balance, Entry
 from clients.accounts import open_account
 from clients.models import Client
 from jobs.models import JobEvent, JobProfile
+from tests.billing import door
 from tests.factories import PROFILE, PlanFactory, make_account, make_job
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +33,7 @@ def rows_of(account: Account) -> dict[type[models.Model], list[dict[str, Any]]]:
 def test_an_account_has_the_rows_of_an_opened_one() -> None:
     plan = PlanFactory.create()
     opened = open_account(f"account-{plan.pk}", plan=plan)
-    ledger.purchase(opened, 5, reason="for a test")
+    ledger.correct(opened, 5, reason="for a test")
     made = make_account(credits=5)
     assert rows_of(made) == rows_of(opened)
     assert [model.__name__ for model, rows in rows_of(made).items() if len(rows) != 1] == []
@@ -48,8 +49,8 @@ def test_a_job_is_paid_by_a_purchase() -> None:
     job = make_job(held_credits=3)
     rows = rows_of(job.account)
     other = make_account()
-    ledger.purchase(other, 3, reason="for a test")
-    ledger.hold(other, 3, job_id=job.pk + 1)
+    ledger.correct(other, 3, reason="for a test")
+    door.hold(other, 3, job_id=job.pk + 1)
     for row in rows[Entry] + (expected := rows_of(other))[Entry]:
         row.pop("job_id")
     assert rows == expected

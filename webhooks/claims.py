@@ -92,7 +92,7 @@ _InFlight = Mapping[int, tuple[int, int]]
 
 
 @transaction.atomic
-def claim(pool: SlotPool, *, room: int) -> list[Attempt]:
+def claim_deliveries(pool: SlotPool, *, room: int) -> list[Attempt]:
     """Claim up to `room` due events for a pool, in turn between clients and within their limits."""
     locked = _lock_endpoints(pool, room=room)
     if not locked:

@@ -84,7 +84,7 @@ class Dispatcher:
         started = 0
         for pool in self._pools:
             used = sum(own is pool for _, own in self._running.values())
-            attempts = claims.claim(pool, room=pool.slots - used) if used < pool.slots else []
+            attempts = claims.claim_deliveries(pool, room=pool.slots - used) if used < pool.slots else []
             for attempt in attempts:
                 self._running[threads.submit(deliver, attempt, self._connections)] = (attempt, pool)
             started += len(attempts)

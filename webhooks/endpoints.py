@@ -75,7 +75,7 @@ def switched_off(account: Account) -> QuerySet[Endpoint]:
 
 
 def is_enabled(client: Client) -> bool:
-    """Return whether events can be sent to a client (`docs/reference/contract.md#webhook-events`). One query."""
+    """Return whether events can be sent to a client (`docs/reference/webhooks.md#the-request`). One query."""
     return Endpoint.objects.filter(client=client, disabled_at=None).exists()
 
 
@@ -96,7 +96,7 @@ def configure(client: Client, url: str, *, by: Actor) -> str:
 
 
 def require_own(client: Client) -> None:
-    """Raise EndpointError for a default client (`docs/reference/contract.md#clients-and-webhooks`)."""
+    """Raise EndpointError for a default client (`docs/reference/api.md#authentication`)."""
     if client.is_default:
         raise EndpointError("The built-in client cannot have a webhook. Create another client for it.")
 
@@ -136,7 +136,7 @@ def rotate(client: Client, *, by: Actor, overlap: timedelta = NO_OVERLAP) -> str
     """Replace an endpoint's secret and return the new one. During the overlap, the old one also signs.
 
     Raises EndpointError unless the endpoint is enabled and the overlap is at most `MAX_OVERLAP`. Receivers see the
-    signatures of `docs/reference/contract.md#secret-rotation`.
+    signatures of `docs/reference/webhooks.md#rotate-the-secret`.
     """
     if not NO_OVERLAP <= overlap <= MAX_OVERLAP:
         raise EndpointError(f"The overlap must be between 0 and {MAX_OVERLAP.days} days.")

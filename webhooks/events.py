@@ -26,7 +26,7 @@ SQL = load(__file__)
 def parameters(payload: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of `inserted_event` for a payload; without one, no job may be in `notifying`.
 
-    The body's format: `docs/reference/contract.md#webhook-events`.
+    The body's format: `docs/reference/webhooks.md#the-request`.
     """
     if payload is None:
         return {"event_name": None, "event_body": None}

@@ -22,7 +22,7 @@ from webhooks import advice
 from webhooks.connection_pool import ConnectionPool, Exchange, InvalidResponse, ServerSession, exchange
 from webhooks.models import Delivery
 
-# For the whole request: name resolution, connection, TLS, headers and body (`docs/reference/contract.md#limits`).
+# For the whole request: name resolution, connection, TLS, headers and body (`docs/reference/limits.md#limits`).
 TIMEOUT_SECONDS = 10.0
 MAX_BODY_BYTES = 64 * 1024
 FINAL_STATUS = 200

@@ -11,12 +11,12 @@ from simservice.network.addresses import MAX_URL
 
 
 def event_name() -> str:
-    """Return a new event id (`docs/reference/contract.md#identifiers`)."""
+    """Return a new event id (`docs/reference/api.md#identifiers`)."""
     return f"evt_{secrets.token_hex(16)}"
 
 
 def delivery_name() -> str:
-    """Return a new delivery id (`docs/reference/contract.md#identifiers`)."""
+    """Return a new delivery id (`docs/reference/api.md#identifiers`)."""
     return f"dlv_{secrets.token_hex(16)}"
 
 

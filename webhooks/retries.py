@@ -1,6 +1,6 @@
 """Outcomes of attempts: what a response means, when a failed attempt is retried, and how both are recorded.
 
-The rules: `docs/reference/contract.md#delivery-outcomes`. An outcome is recorded only while the attempt's row says
+The rules: `docs/reference/webhooks.md#respond`. An outcome is recorded only while the attempt's row says
 that it is in progress, so a worker that was declared lost changes nothing. If no outcome is recorded before the
 lease expires, the request is made again under the same event id.
 """

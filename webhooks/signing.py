@@ -1,4 +1,4 @@
-"""Signatures and headers of deliveries (`docs/reference/contract.md#webhook-signatures`)."""
+"""Signatures and headers of deliveries (`docs/reference/webhooks.md#verify-the-signature`)."""
 
 import hashlib
 import hmac

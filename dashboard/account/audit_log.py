@@ -1,7 +1,8 @@
 """Audit log of an account, for its owners."""
 
+import re
 from collections import defaultdict
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,11 +18,10 @@ from clients.models import AuditEvent
 from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
 
-MAX_ID_DIGITS = 18
+USER_ID = re.compile(r"[0-9]{0,18}")
 
 
-@dataclass(frozen=True)
-class Group:
+class ActionGroup(NamedTuple):
     """A filter of the list; `targets` are the first parts of its actions."""
 
     name: str
@@ -34,12 +34,12 @@ class Group:
 
 
 GROUPS = (
-    Group("", "All", ()),
-    Group("keys", "Keys", ("key",)),
-    Group("webhooks", "Clients and webhooks", ("client", "webhook")),
-    Group("people", "People", ("invitation", "member")),
-    Group("account", "Plan and credits", ("account", "credits")),
-    Group("jobs", "Jobs", ("job",)),
+    ActionGroup("", "All", ()),
+    ActionGroup("keys", "Keys", ("key",)),
+    ActionGroup("webhooks", "Clients and webhooks", ("client", "webhook")),
+    ActionGroup("people", "People", ("invitation", "member")),
+    ActionGroup("account", "Plan and credits", ("account", "credits")),
+    ActionGroup("jobs", "Jobs", ("job",)),
 )
 DESCRIPTIONS = {
     Action.KEY_CREATED: "Created key {target} ({name}) for client {client}",
@@ -80,28 +80,25 @@ EMPTY_DETAILS = {"name": "no name", "expires": "never", "title": "its default"}
 @account_page(read=Role.OWNER)
 def audit_log(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List changes, newest first."""
-    group, user_id = _filters(request)
+    groups = {group.name: group for group in GROUPS}
+    about, by = request.GET.get("about", ""), request.GET.get("by", "")
+    if about not in groups or not USER_ID.fullmatch(by):
+        raise Http404
+    group, user_id = groups[about], int(by) if by else None
     events = audit.events_of(access.account, actions=group.actions, user_id=user_id)
     page = page_of(request, events, account_id=access.account.pk)
-    by = {} if user_id is None else {"by": user_id}
     context = {
         "section": "audit",
         "page": page,
         "rows": [{"event": event, "description": description(event)} for event in page.rows],
         "group": group,
-        "groups": [(one, urlencode({**({"about": one.name} if one.name else {}), **by})) for one in GROUPS],
+        "groups": [
+            (each, urlencode({name: value for name, value in (("about", each.name), ("by", by)) if value}))
+            for each in GROUPS
+        ],
         "user_id": user_id,
     }
     return render(request, "dashboard/audit.html", context)
-
-
-def _filters(request: HttpRequest) -> tuple[Group, int | None]:
-    """Return the requested group of actions and user. Raises Http404."""
-    groups = {group.name: group for group in GROUPS}
-    about, by = request.GET.get("about", ""), request.GET.get("by", "")
-    if about not in groups or not (by == "" or (by.isascii() and by.isdigit() and len(by) <= MAX_ID_DIGITS)):
-        raise Http404
-    return groups[about], int(by) if by else None
 
 
 def description(event: AuditEvent) -> SafeString:

@@ -86,7 +86,7 @@ def clients(request: HttpRequest, access: AccountAccess) -> HttpResponse:
 
 
 def _with_key_counts(listed: Sequence[Client]) -> list[dict[str, Any]]:
-    """Return clients with the number of their active keys and the time of the last use of any key. One query."""
+    """Return clients with the number of their active keys and the time of the last use of any key."""
     counted = ApiKey.objects.filter(client__in=listed).values("client_id")
     rows = {
         row["client_id"]: row
@@ -103,7 +103,11 @@ def client(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpR
     form = KeyForm(form_data(request))
     if form.is_valid():
         try:
-            key, secret = _create_key(access, found, form)
+            with transaction.atomic():
+                form_tokens.use(form.cleaned_data["form"], access.user.pk, KEY_FORM)
+                days, name = form.cleaned_data["days"], form.cleaned_data["name"]
+                expires_at = timezone.now() + timedelta(days=days) if days else None
+                key, secret = keys.create_key(found, by=access.actor, name=name, expires_at=expires_at)
         except FormAlreadySent:
             return render(
                 request, "dashboard/key_made_before.html", {"section": "clients", "client": found}, status=409
@@ -133,15 +137,6 @@ def client(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpR
     return render(request, "dashboard/client.html", context)
 
 
-def _create_key(access: AccountAccess, owner: Client, form: KeyForm) -> tuple[ApiKey, str]:
-    """Create the key that a form describes. Raises FormAlreadySent, InvalidFormToken or NotAMember."""
-    days = form.cleaned_data["days"]
-    expires_at = timezone.now() + timedelta(days=days) if days else None
-    with transaction.atomic():
-        form_tokens.use(form.cleaned_data["form"], access.user.pk, KEY_FORM)
-        return keys.create_key(owner, by=access.actor, name=form.cleaned_data["name"], expires_at=expires_at)
-
-
 @account_page(post=Role.MEMBER)
 def key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpResponse:
     """Show or rename a key."""
@@ -156,7 +151,6 @@ def key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpRespons
 
 @account_page(post=Role.MEMBER, get=False)
 def revoke_key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpResponse:
-    """Revoke a key."""
     found = _find_key(access, key_id)
     keys.revoke(found, by=access.actor)
     messages.success(request, f"Key {found} revoked.")

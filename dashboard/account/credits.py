@@ -16,7 +16,6 @@ from dashboard.access import AccountAccess, account_page
 from dashboard.paging import page_of
 from jobs.artifacts import retention, storage
 from jobs.lifecycle import usage
-from jobs.models import DailyUsage
 from jobs.results import queries
 from simc.csv_report import harmless
 from simservice.api.times import iso
@@ -41,10 +40,9 @@ def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         }
         for one in page.rows
     ]
-    balances = ledger.balances(access.account)
     context = {
         "section": "credits",
-        "balances": balances,
+        "balances": ledger.balances(access.account),
         "page": page,
         "entries": history,
         "retention_days": retention.days_of(access.account.plan),
@@ -99,7 +97,19 @@ def _requested_month(request: HttpRequest) -> date:
 @account_page()
 def entries_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpResponse:  # noqa: ARG001
     """Return all entries of the account, newest first."""
-    rows = (_entry_row(one) for one in statement.each_entry(access.account))
+    rows = (
+        (
+            iso(entry.at),
+            statement.change(entry),
+            entry.credits,
+            entry.source,
+            entry.target,
+            entry.job_id or "",
+            harmless(entry.grant.title) if entry.grant else "",
+            harmless(statement.description(entry)),
+        )
+        for entry in statement.each_entry(access.account)
+    )
     return _table(f"{access.account}-credits.csv", ENTRY_COLUMNS, rows)
 
 
@@ -107,29 +117,19 @@ def entries_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpRes
 def usage_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpResponse:
     """Return the usage of a month by day, client and build."""
     month = _requested_month(request)
-    rows = (_usage_row(one) for one in usage.each_row(access.account, month))
-    return _table(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)
-
-
-def _entry_row(entry: Entry) -> tuple[Any, ...]:
-    """Return the cells of an entry."""
-    return (
-        iso(entry.at),
-        statement.change(entry),
-        entry.credits,
-        entry.source,
-        entry.target,
-        entry.job_id or "",
-        harmless(entry.grant.title) if entry.grant else "",
-        harmless(statement.description(entry)),
+    rows = (
+        (
+            row.day,
+            harmless(row.client.name),
+            harmless(f"{row.build.git_branch} {row.build.commit}") if row.build else "",
+            row.jobs,
+            row.runs,
+            f"{row.sim_ms / 1000:.3f}",
+            row.credits,
+        )
+        for row in usage.each_row(access.account, month)
     )
-
-
-def _usage_row(found: DailyUsage) -> tuple[Any, ...]:
-    """Return the cells of a day's usage."""
-    build = f"{found.build.git_branch} {found.build.commit}" if found.build else ""
-    seconds = f"{found.sim_ms / 1000:.3f}"
-    return (found.day, harmless(found.client.name), harmless(build), found.jobs, found.runs, seconds, found.credits)
+    return _table(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)
 
 
 class _LineWriter:

@@ -1,6 +1,5 @@
 """Pages of webhook events and their attempts, and resending events."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +27,7 @@ from webhooks.models import Delivery, Event
 from webhooks.redelivery import Redelivery, events_of, redeliver, redeliver_failed
 
 FORM = "event"
-MINUTE = "%Y-%m-%dT%H:%M"
+INPUT = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
 RELOAD = "Reload this page to see its attempts."
 REDELIVERY_MESSAGES = {
     Redelivery.SCHEDULED: f"Event queued. {RELOAD}",
@@ -40,13 +39,8 @@ REDELIVERY_MESSAGES = {
 class PeriodForm(forms.Form):
     """A period in minutes, UTC."""
 
-    since = forms.DateTimeField(label="From (UTC)")
-    until = forms.DateTimeField(label="To (UTC)")
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            field.widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=MINUTE)
+    since = forms.DateTimeField(label="From (UTC)", widget=INPUT)
+    until = forms.DateTimeField(label="To (UTC)", widget=INPUT)
 
     def clean(self) -> dict[str, Any]:
         """Refuse a period that ends before it starts."""
@@ -57,27 +51,26 @@ class PeriodForm(forms.Form):
 
 
 def log_of(request: HttpRequest, access: AccountAccess, client: Client) -> dict[str, Any]:
-    """Return a page of a client's events, with their last attempts and their jobs' titles. Four queries."""
+    """Return a page of a client's events, with their last attempts and their jobs' titles."""
     only_failed = request.GET.get("show") == "failed"
     events = events_of(client)
     if only_failed:
         events = events.filter(state=Event.State.FAILED)
     page = page_of(request, events, account_id=access.account.pk)
     titles = queries.titles_of(access.account, [event.job_id for event in page.rows if event.job_id])
-    log = [{**row, "title": titles.get(row["event"].job_id)} for row in _with_attempts(page.rows)]
-    return {"page": page, "log": log, "only_failed": only_failed}
-
-
-def _with_attempts(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return events with their last attempt and number of attempts. Two queries."""
-    counted = Delivery.objects.filter(event__in=events).values("event_id")
+    counted = Delivery.objects.filter(event__in=page.rows).values("event_id")
     rows = {row["event_id"]: row for row in counted.annotate(attempts=Count("pk"), newest=Max("pk"))}
     newest = Delivery.objects.in_bulk([row["newest"] for row in rows.values()])
-    none = {"attempts": 0, "newest": None}
-    pairs = ((event, rows.get(event.pk, none)) for event in events)
-    return [
-        {"event": event, "attempts": row["attempts"], "last": newest.get(row["newest"])} for event, row in pairs
+    log = [
+        {
+            "event": event,
+            "title": titles.get(event.job_id or 0),
+            "attempts": rows[event.pk]["attempts"] if event.pk in rows else 0,
+            "last": newest.get(rows[event.pk]["newest"]) if event.pk in rows else None,
+        }
+        for event in page.rows
     ]
+    return {"page": page, "log": log, "only_failed": only_failed}
 
 
 @account_page(post=Role.MEMBER)
@@ -117,26 +110,20 @@ def _resend(request: HttpRequest, access: AccountAccess, event: Event) -> None:
         messages.success(request, REDELIVERY_MESSAGES[redelivery])
 
 
-def _queued(count: int) -> str:
-    """Return the message about the number of events that were queued."""
-    if not count:
-        return "No failed events in this period."
-    return "1 event queued." if count == 1 else f"{count:,} events queued."
-
-
 @account_page(post=Role.MEMBER)
 def send_failed(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
     """Resend all failed events of a period. Submitting the form twice resends nothing more."""
     client = find_client(access, client_id)
     now = timezone.now()
-    period = {"since": now - timedelta(days=1), "until": now + timedelta(minutes=1)}
-    form = PeriodForm(form_data(request), initial=period)
+    initial = {"since": now - timedelta(days=1), "until": now + timedelta(minutes=1)}
+    form = PeriodForm(form_data(request), initial=initial)
     if form.is_valid():
         try:
             count = redeliver_failed(client, **form.cleaned_data)
         except EndpointError as error:
             form.add_error(NON_FIELD_ERRORS, str(error))
         else:
-            messages.success(request, _queued(count))
+            queued = "1 event queued." if count == 1 else f"{count:,} events queued."
+            messages.success(request, queued if count else "No failed events in this period.")
             return redirect("webhook", access.account.name, client.pk)
     return render(request, "dashboard/send_failed.html", {"section": "clients", "client": client, "form": form})

@@ -4,7 +4,7 @@ Deletions require a recent login: users enter their password or a code again.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, cast
 
 from allauth.account.decorators import reauthentication_required
@@ -14,7 +14,7 @@ from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -34,10 +34,6 @@ logger = logging.getLogger(__name__)
 
 LISTED = 20
 CHUNK_BYTES = 64 * 1024
-PENDING = "An export is being built. When it is ready, it is listed here."
-SHOWN = "Share links now show profiles and logs."
-HIDDEN = "Share links no longer show profiles and logs."
-REQUESTED = "Export requested. When it is ready, it is listed here."
 
 
 class NameForm(forms.Form):
@@ -45,14 +41,13 @@ class NameForm(forms.Form):
 
     name = forms.CharField(max_length=254)
 
-    def __init__(self, data: object, *, expected: str, label: str) -> None:
-        super().__init__(data)  # type: ignore[arg-type]
+    def __init__(self, data: QueryDict | None, *, expected: str, label: str) -> None:
+        super().__init__(data)
         self.expected = expected
         self.fields["name"].label = label
         self.fields["name"].widget.attrs["autocomplete"] = "off"
 
     def clean_name(self) -> str:
-        """Compare the name. Raises forms.ValidationError."""
         name = str(self.cleaned_data["name"])
         if name != self.expected:
             raise forms.ValidationError(f"Enter {self.expected}.")
@@ -63,12 +58,7 @@ class NameForm(forms.Form):
 def account_data(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List the account's exports; on POST, request one."""
     if request.method == "POST":
-        try:
-            exports.request_account_export(access.account, by=access.actor)
-        except ExportPending:
-            messages.info(request, PENDING)
-        else:
-            messages.success(request, REQUESTED)
+        _request_export(request, lambda: exports.request_account_export(access.account, by=access.actor))
         return redirect("account_data", access.account.name)
     context = {
         "section": "account_data",
@@ -78,6 +68,15 @@ def account_data(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "grace_days": accounts.GRACE.days,
     }
     return render(request, "dashboard/data.html", context)
+
+
+def _request_export(request: HttpRequest, ask: Callable[[], Export]) -> None:
+    try:
+        ask()
+    except ExportPending:
+        messages.info(request, "An export is being built. When it is ready, it is listed here.")
+    else:
+        messages.success(request, "Export requested. When it is ready, it is listed here.")
 
 
 @account_page(read=Role.OWNER)
@@ -104,7 +103,7 @@ def account_sharing(request: HttpRequest, access: AccountAccess) -> HttpResponse
     """Choose whether share links show profiles and logs."""
     shown = request.POST.get("shares_inputs") == "on"
     set_shares_inputs(access.account, shown=shown, by=access.actor)
-    messages.success(request, SHOWN if shown else HIDDEN)
+    messages.success(request, f"Share links {'now' if shown else 'no longer'} show profiles and logs.")
     return redirect("account_data", access.account.name)
 
 
@@ -125,12 +124,7 @@ def user_data(request: HttpRequest) -> HttpResponse:
     """List the exports of the user's own data; on POST, request one."""
     user = cast(User, request.user)
     if request.method == "POST":
-        try:
-            exports.request_user_export(user)
-        except ExportPending:
-            messages.info(request, PENDING)
-        else:
-            messages.success(request, REQUESTED)
+        _request_export(request, lambda: exports.request_user_export(user))
         return redirect("user_data")
     context = {"exports": exports.of_user(user)[:LISTED], "days": exports.KEPT.days}
     return render(request, "account/data.html", context)
@@ -164,7 +158,6 @@ def delete_user(request: HttpRequest) -> HttpResponse:
 
 
 def _reason(error: Exception) -> str:
-    """Return why a user cannot be deleted now."""
     if isinstance(error, OnlyOwner):
         return f"You are the only owner of {', '.join(error.accounts)}. Delete or hand over these accounts first."
     if isinstance(error, StaffUser):
@@ -193,6 +186,5 @@ def _download(request: HttpRequest, found: QuerySet[Export], export_id: int, *, 
 
 
 def _chunks(stored: IO[bytes]) -> Iterator[bytes]:
-    """Yield the content of a file, then close it."""
     with stored:
         yield from iter(lambda: stored.read(CHUNK_BYTES), b"")

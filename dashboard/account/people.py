@@ -27,7 +27,7 @@ WITH_ARTICLE = {Role.VIEWER: "a viewer", Role.MEMBER: "a member", Role.OWNER: "a
 
 
 class InviteForm(forms.Form):
-    email = forms.EmailField(label="Email address", max_length=254, widget=forms.EmailInput())
+    email = forms.EmailField(label="Email address", max_length=254)
     role = forms.ChoiceField(label="Role", choices=ROLES, initial=Role.MEMBER)
 
 
@@ -58,7 +58,7 @@ def people(request: HttpRequest, access: AccountAccess) -> HttpResponse:
 
 
 def _show_invitation(request: HttpRequest, access: AccountAccess, created: Invitation, token: str) -> HttpResponse:
-    """Email an invitation and show its link once to the inviter."""
+    """Email an invitation, and show its link once to the inviter."""
     link = base_url(request) + reverse("invitation", args=[token])
     context = {"section": "people", "access": access, "invitation": created, "link": link}
     context["owner"] = invitations.owner_address(created)
@@ -69,7 +69,6 @@ def _show_invitation(request: HttpRequest, access: AccountAccess, created: Invit
 
 @account_page(post=Role.OWNER, get=False)
 def revoke_invitation(request: HttpRequest, access: AccountAccess, invitation_id: int) -> HttpResponse:
-    """Revoke an invitation."""
     found = invitations.revoke(access.account, invitation_id, by=access.actor)
     if found is None:
         raise Http404
@@ -79,7 +78,6 @@ def revoke_invitation(request: HttpRequest, access: AccountAccess, invitation_id
 
 @account_page(post=Role.OWNER, get=False)
 def change_role(request: HttpRequest, access: AccountAccess, member_id: int) -> HttpResponse:
-    """Change the role of a member."""
     form = RoleForm(request.POST)
     if not form.is_valid():
         raise Http404
@@ -159,8 +157,15 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "account/invitation_closed.html", status=404)
     if request.method != "POST":
         pending_invitation.remember(request, found)
-        context = {"owner": invitations.owner_address(found), "membership": _membership_of_visitor(request, found)}
-        return render(request, "account/invitation.html", {"invitation": found, **context})
+        user_id = request.user.pk if request.user.is_authenticated else None
+        context = {
+            "invitation": found,
+            "owner": invitations.owner_address(found),
+            "membership": Membership.objects.filter(user=user_id, account=found.account).first()
+            if user_id
+            else None,
+        }
+        return render(request, "account/invitation.html", context)
     if not request.user.is_authenticated:
         return redirect_to_login(request.get_full_path())
     try:
@@ -170,10 +175,3 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     pending_invitation.forget(request)
     messages.success(request, f"You are now {WITH_ARTICLE[Role(membership.role)]} of {found.account}.")
     return redirect("overview", found.account.name)
-
-
-def _membership_of_visitor(request: HttpRequest, found: Invitation) -> Membership | None:
-    """Return the visitor's membership in the inviting account, or None."""
-    if not request.user.is_authenticated:
-        return None
-    return Membership.objects.filter(user=request.user, account=found.account).first()

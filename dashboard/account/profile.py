@@ -35,31 +35,20 @@ def sessions(request: HttpRequest) -> HttpResponse:
     """List the user's sessions; on POST, end one of them, or all but this one."""
     user, current = cast(User, request.user), request.session.session_key
     if request.method == "POST":
-        others = _active_sessions(user).exclude(session_key=current)
-        ended = _end(_chosen(others, request.POST.get("session", "")))
-        messages.success(request, f"{ended} session{'' if ended == 1 else 's'} ended.")
+        chosen, choice = _active_sessions(user).exclude(session_key=current), request.POST.get("session", "")
+        if choice != "others":
+            chosen = chosen.filter(pk=int(choice)) if SESSION_ID.fullmatch(choice) else chosen.none()
+        # This logs their browsers out.
+        keys = list(chosen.values_list("session_key", flat=True))
+        Session.objects.filter(session_key__in=keys).delete()
+        UserSession.objects.filter(session_key__in=keys).delete()
+        messages.success(request, f"{len(keys)} session{'' if len(keys) == 1 else 's'} ended.")
         return redirect("usersessions_list")
     listed = _active_sessions(user).order_by("-last_seen_at")[:PAGE_SIZE]
     return render(request, "usersessions/usersession_list.html", {"sessions": listed, "current": current})
 
 
-def _chosen(sessions: QuerySet[UserSession], choice: str) -> QuerySet[UserSession]:
-    """Return the session with the submitted id, or all of them for `others`."""
-    if choice == "others":
-        return sessions
-    return sessions.filter(pk=int(choice)) if SESSION_ID.fullmatch(choice) else sessions.none()
-
-
 def _active_sessions(user: User) -> QuerySet[UserSession]:
-    """Return a user's sessions that have not expired."""
     active = Session.objects.filter(expire_date__gt=timezone.now()).values("session_key")
     sessions: QuerySet[UserSession] = UserSession.objects.filter(user=user, session_key__in=active)
     return sessions
-
-
-def _end(sessions: QuerySet[UserSession]) -> int:
-    """End sessions, which logs their browsers out. Return how many. Three queries."""
-    keys = list(sessions.values_list("session_key", flat=True))
-    Session.objects.filter(session_key__in=keys).delete()
-    UserSession.objects.filter(session_key__in=keys).delete()
-    return len(keys)

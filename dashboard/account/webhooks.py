@@ -27,12 +27,9 @@ from webhooks.models import Endpoint
 
 OVERLAPS = ((0, "None"), (1, "1 hour"), (24, "1 day"), (72, "3 days"), (168, "7 days"))
 FORM = "webhook"
-ALREADY_SENT = "This form was already submitted. Only one test event was sent."
 
 
 class UrlForm(forms.Form):
-    """A webhook's URL, which `simservice.network.addresses` checks."""
-
     url = forms.CharField(
         label="URL",
         max_length=MAX_URL,
@@ -42,14 +39,11 @@ class UrlForm(forms.Form):
 
 
 class EnableForm(UrlForm):
-    """A webhook's URL and a form token, so that submitting the form twice creates one secret."""
-
+    # A token, so that submitting the form twice creates one secret
     form = forms.CharField(widget=forms.HiddenInput, required=False)
 
 
 class RotateForm(forms.Form):
-    """How long deliveries are also signed with the old secret."""
-
     hours = forms.TypedChoiceField(
         label="Overlap",
         choices=OVERLAPS,
@@ -75,7 +69,7 @@ def webhook(request: HttpRequest, access: AccountAccess, client_id: int) -> Http
 
 
 def _enable_once(access: AccountAccess, client: Client, form: EnableForm) -> str:
-    """Enable a webhook, once for each form, and return its secret. Raises what `_page_with_secret` handles."""
+    """Return the secret of the enabled webhook. Raises what `_page_with_secret` handles."""
     url = form.cleaned_data["url"]
     endpoints.require_own(client)
     # Resolves a name, so it precedes the transaction.
@@ -99,7 +93,7 @@ def rotate(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpR
 
 
 def _rotate_once(access: AccountAccess, client: Client, form: RotateForm) -> str:
-    """Rotate a secret, once for each form, and return the new one. Raises what `_page_with_secret` handles."""
+    """Return the new secret. Raises what `_page_with_secret` handles."""
     with transaction.atomic():
         form_tokens.use(form.cleaned_data["form"], access.user.pk, FORM)
         overlap = timedelta(hours=form.cleaned_data["hours"])
@@ -128,14 +122,12 @@ def _page_with_secret(
 
 
 def _context_of(access: AccountAccess, client: Client, endpoint: Endpoint | None) -> dict[str, Any]:
-    """Return the template context that all pages of a webhook share."""
     token = form_tokens.issue(access.user.pk, FORM)
     return {"section": "clients", "client": client, "endpoint": endpoint, "token": token}
 
 
 @account_page(post=Role.MEMBER)
 def change_url(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
-    """Change a webhook's URL."""
     client = find_client(access, client_id)
     endpoint = endpoints.of(client)
     form = UrlForm(form_data(request), initial={"url": endpoint.url if endpoint else ""})
@@ -174,7 +166,7 @@ def send_test(request: HttpRequest, access: AccountAccess, client_id: int) -> Ht
             form_tokens.use(request.POST.get("form", ""), access.user.pk, FORM)
             event = webhook_events.send_test_event(client)
     except FormAlreadySent:
-        messages.info(request, ALREADY_SENT)
+        messages.info(request, "This form was already submitted. Only one test event was sent.")
     except InvalidFormToken:
         messages.error(request, OLD_FORM)
     except EndpointError as error:

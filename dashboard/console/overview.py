@@ -46,27 +46,27 @@ class Worker(NamedTuple):
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the state of the service, as far as the user may view its parts. The page refreshes itself."""
-    parts = [read() for permission, read in PARTS if request.user.has_perm(permission)]
-    context: dict[str, Any] = {"title": "Live overview", "now": timezone.now()}
-    for part in (admin.site.each_context(request), *parts):
-        context |= part
+    context = {**admin.site.each_context(request), "title": "Live overview", "now": timezone.now()}
+    for permission, read in PARTS:
+        context |= read() if request.user.has_perm(permission) else {}
     return render(request, "admin/console/overview.html", context)
 
 
 def _queue() -> dict[str, Any]:
-    """Return the queue, the workers and the jobs that need attention. Three queries and two requests to Redis."""
+    """Return the queue, the workers, the jobs that need attention, and how many ended with each error recently."""
     snapshot = forecast.current()
-    claimed = Job.objects.filter(status__in=CLAIMED)
+    ended = Job.objects.filter(queries.RECENT_ERROR).values_list("error_code")
     return {
         "lanes": lanes_of(snapshot) if snapshot else [],
         "oldest_age": timedelta(seconds=snapshot.oldest_wait_seconds) if snapshot else None,
         "queue_as_of": datetime.fromtimestamp(snapshot.taken_at, UTC) if snapshot else None,
         "workers": (workers := _workers()),
         "slots": sum(worker.slots for worker in workers or [] if not worker.silent_seconds),
-        "claimed": claimed.count(),
+        "claimed": Job.objects.filter(status__in=CLAIMED).count(),
         "stalled": Job.objects.filter(job_moves.STALLED).count(),
         "unannounced": announcements.unannounced()[: MAX_COUNTED + 1].count(),
         "max_counted": MAX_COUNTED,
+        "errors": list(ended.annotate(count=Count("pk")).order_by("-count", "error_code")),
     }
 
 
@@ -90,21 +90,13 @@ def _workers() -> list[Worker] | None:
     return sorted(workers, key=lambda worker: (-worker.silent_seconds, -len(worker.lacking), worker.name))
 
 
-def _errors() -> dict[str, Any]:
-    """Return how many jobs ended with each error code recently. One query."""
-    ended = Job.objects.filter(queries.RECENT_ERROR)
-    counts = ended.values_list("error_code").annotate(count=Count("pk")).order_by("-count", "error_code")
-    return {"errors": list(counts)}
-
-
 def _builds() -> dict[str, Any]:
-    """Return the builds of the channels, and broken ones. Three queries."""
     broken = Build.objects.filter(registry.BROKEN).defer("profiles", "includable").order_by("-created_at")
     return {"builds": registry.current(), "broken": list(broken[: MAX_ROWS + 1]), "max_rows": MAX_ROWS}
 
 
 def _webhooks() -> dict[str, Any]:
-    """Return due events, the endpoints that have failed longest, and those disabled for it. Three queries."""
+    """Return due events, the endpoints that have failed longest, and those disabled for it."""
     failing = endpoints.failing().select_related("client__account").order_by("failing_since")
     disabled = endpoints.disabled_for_failing(within=DISABLED_WITHIN).select_related("client__account")
     return {
@@ -119,7 +111,6 @@ def _webhooks() -> dict[str, Any]:
 # The parts of the page, each with the permission that it needs
 PARTS: tuple[tuple[str, Callable[[], dict[str, Any]]], ...] = (
     ("jobs.view_job", _queue),
-    ("jobs.view_job", _errors),
     ("jobs.view_build", _builds),
     ("webhooks.view_endpoint", _webhooks),
 )

@@ -88,8 +88,6 @@ LOOKUPS = (
     Lookup(rf"(?!{keys.PREFIX})[\w.@+-]{{1,150}}", User, by("username__iexact")),
     Lookup(r"[\w.+-]{1,64}@[\w.-]{1,189}", User, by("email__iexact")),
 )
-
-
 # A hold has the number of its job, which leads to it as long as it exists.
 HOLD = Lookup(NUMBER, Hold, by("pk"))
 
@@ -97,7 +95,7 @@ HOLD = Lookup(NUMBER, Hold, by("pk"))
 def matches_of(term: str, *, request: HttpRequest) -> tuple[list[Match], bool]:
     """Return the objects with an identifier that the user may view, and whether there are more of a kind.
 
-    At most one query for each lookup, which finds the newest objects first.
+    Each lookup finds the newest objects first.
     """
     found, has_more = _find(LOOKUPS, term, request)
     return (found, has_more) if found else _find((HOLD,), term, request)
@@ -119,12 +117,9 @@ def _run(lookup: Lookup, term: str, request: HttpRequest) -> Iterator[Match]:
         rows = rows.select_related("client__account")
     for found in rows[: MAX_MATCHES + 1]:
         if url := admin_url(admin.site, request, lookup.shown(found)):
-            yield Match(str(found._meta.verbose_name), _name_of(found), url)  # noqa: SLF001
-
-
-def _name_of(found: Model) -> str:
-    """Return the name of an object; for a key, with its client, because the last characters are not unique."""
-    return f"{found} of {found.client}" if isinstance(found, ApiKey) else str(found)
+            # The last characters of keys are not unique.
+            name = f"{found} of {found.client}" if isinstance(found, ApiKey) else str(found)
+            yield Match(str(found._meta.verbose_name), name, url)  # noqa: SLF001
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -15,11 +15,10 @@ from clients.rate_limits import limited_by_address
 from dashboard.access import AccountAccess, account_page
 from dashboard.jobs import job_list
 from dashboard.jobs.sharing import HEADERS
-from dashboard.results.comparison_page import MIN_JOBS, Entry, page_of, query_of
+from dashboard.results.comparison_page import MIN_JOBS, JobLink, query_of, view_of
 from jobs.api.links import path_to
 from jobs.artifacts import retention
 from jobs.errors import NotFound
-from jobs.models import Job
 from jobs.results.comparison import labels, selection
 from jobs.results.comparison.selection import MAX_JOBS, CannotCompare
 from jobs.results.comparison.sides import sides_of
@@ -40,21 +39,20 @@ def compare(request: HttpRequest, access: AccountAccess) -> HttpResponse:
             sides = sides_of(jobs, is_public=False) if len(jobs) >= MIN_JOBS else []
             newest = job_list.newest(access.account, count=LISTED_JOBS) if len(jobs) < MAX_JOBS else []
     except CannotCompare as error:
-        return render(request, "dashboard/compare.html", context | _refusal(error), status=400)
+        return render(
+            request, "dashboard/compare.html", context | {"problem": labels.PROBLEMS[error.problem]}, status=400
+        )
     except NotFound:
         raise Http404 from None
     chosen = {job.pk: job.title for job in jobs}
+    links = [JobLink(str(job.pk), job.title, reverse("job", args=[access.account.name, job.pk])) for job in jobs]
     context |= {
         "chosen": chosen.items(),
-        "page": page_of(sides, _own_entries(access, jobs), name="job"),
+        "page": view_of(sides, links, name="job"),
         "choices": [job for job in newest if job.has_result and job.pk not in chosen],
         "more": MAX_JOBS - len(jobs),
     }
     return render(request, "dashboard/compare.html", context)
-
-
-def _own_entries(access: AccountAccess, jobs: Iterable[Job]) -> list[Entry]:
-    return [Entry(str(job.pk), job.title, reverse("job", args=[access.account.name, job.pk])) for job in jobs]
 
 
 @read_only
@@ -81,13 +79,19 @@ def _compare_links(request: HttpRequest) -> HttpResponse:
             sides = sides_of(jobs, is_public=True) if len(jobs) >= MIN_JOBS else []
     except CannotCompare as error:
         context |= {"chosen": [(token, "") for token in tokens[: MAX_JOBS - 1]]}
-        return render(request, "compare.html", context | _refusal(error), status=400)
+        return render(request, "compare.html", context | {"problem": labels.PROBLEMS[error.problem]}, status=400)
     except NotFound:
         raise Http404 from None
-    entries = _public_entries(jobs)
+    # An expired job is shown only by its state.
+    entries = [
+        JobLink(job.share_token, job.public_title, path_to("share", job.share_token))
+        if retention.is_kept(job)
+        else JobLink(job.share_token, labels.EXPIRED_TITLE, "")
+        for job in jobs
+    ]
     context |= {
         "chosen": [(entry.key, entry.title) for entry in entries],
-        "page": page_of(sides, entries, name="share"),
+        "page": view_of(sides, entries, name="share"),
         "more": MAX_JOBS - len(jobs),
     }
     return render(request, "compare.html", context)
@@ -103,17 +107,3 @@ def _tokens_in(request: HttpRequest, links: Iterable[str]) -> tuple[list[str], C
         except CannotCompare as error:
             refused = error
     return tokens, refused
-
-
-def _public_entries(jobs: Iterable[Job]) -> list[Entry]:
-    """Return how the jobs of share links are shown: an expired one only by its state."""
-    return [
-        Entry(job.share_token, job.public_title, path_to("share", job.share_token))
-        if retention.is_kept(job)
-        else Entry(job.share_token, labels.EXPIRED_TITLE, "")
-        for job in jobs
-    ]
-
-
-def _refusal(error: CannotCompare) -> dict[str, Any]:
-    return {"problem": labels.PROBLEMS[error.problem]}

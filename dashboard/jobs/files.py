@@ -1,53 +1,29 @@
 """Files of a job for its pages."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from jobs.api.links import path_to
 from jobs.models import Artifact, Job
 from jobs.results import labels, queries
 
 
-@dataclass(frozen=True, kw_only=True)
-class File:
-    """A stored artifact. `path` has no host, because a frame may only show pages of the same host."""
-
-    name: str
-    stage: int | None
-    path: str
-    bytes: int
-    is_page: bool
+def missing_files_of(job: Job) -> list[dict[str, Any]]:
+    """Return the artifacts that were requested but could not be stored, with the reasons."""
+    return [{**entry, "name": labels.ARTIFACTS[Artifact.Kind(entry["kind"])]} for entry in job.missing_artifacts]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MissingFile:
-    """A requested artifact that could not be stored."""
+def files_of(job: Job, *, is_public: bool = False) -> list[dict[str, Any]]:
+    """Return a job's stored artifacts; if `is_public`, only those that a share link lists.
 
-    name: str
-    stage: int | None
-    reason: str
-
-
-def missing_files_of(job: Job) -> Sequence[MissingFile]:
-    """Return a job's missing artifacts. No query."""
+    Paths have no host, because a frame may only show pages of the same host.
+    """
     return [
-        MissingFile(
-            name=labels.ARTIFACTS[Artifact.Kind(entry["kind"])], stage=entry["stage"], reason=entry["reason"]
-        )
-        for entry in job.missing_artifacts
-    ]
-
-
-def files_of(job: Job, *, is_public: bool = False) -> Sequence[File]:
-    """Return a job's artifacts; if `is_public`, only those that a share link lists. One query."""
-    artifacts = queries.shared_artifacts_of(job) if is_public else queries.artifacts_of(job)
-    return [
-        File(
-            name=labels.ARTIFACTS[Artifact.Kind(artifact.kind)],
-            stage=artifact.stage,
-            path=path_to("artifact", artifact.token),
-            bytes=artifact.bytes,
-            is_page=artifact.kind == Artifact.Kind.HTML_REPORT,
-        )
-        for artifact in artifacts
+        {
+            "name": labels.ARTIFACTS[Artifact.Kind(artifact.kind)],
+            "stage": artifact.stage,
+            "path": path_to("artifact", artifact.token),
+            "bytes": artifact.bytes,
+            "is_page": artifact.kind == Artifact.Kind.HTML_REPORT,
+        }
+        for artifact in (queries.shared_artifacts_of(job) if is_public else queries.artifacts_of(job))
     ]

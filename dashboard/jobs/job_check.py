@@ -1,7 +1,6 @@
 """The check of a job form: what a submission would run and cost, in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from billing.models import Plan
@@ -9,7 +8,6 @@ from jobs.enums import MultistageReason
 from jobs.planning.estimates import CreditsRange, Estimate, Range
 from jobs.results import labels
 from jobs.submission.dry_run import DryRun
-from jobs.submission.validation import Ceilings
 from simc.characters import visible
 from simc.profiles.analysis import LISTED_WARNINGS
 from simc.profiles.policy import Refusal
@@ -21,43 +19,38 @@ UNKNOWN_TIME = "Unknown until a job has completed on this build"
 NO_BUILD = "None"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """The result of a dry run. `facts` are labels and texts, `basis` says what the estimate is based on."""
-
-    names: Sequence[str]
-    # Actors whose names are not listed
-    others: int
-    facts: list[tuple[str, str]]
-    basis: str
-    warnings: list[str]
-
-
-def check_of(found: DryRun, *, plan: Plan) -> Check:
-    """Return the result of a dry run in words."""
-    return Check(
-        names=found.names,
-        others=max(0, found.actors - len(found.names)),
-        facts=list(_facts(found, plan)),
-        basis=_basis(found.estimate) if found.estimate else "",
-        warnings=list(_warnings(found)),
-    )
+def check_of(found: DryRun, *, plan: Plan) -> dict[str, Any]:
+    """Return the result of a dry run in words: labels and texts as `facts`, and what the estimate is based on."""
+    return {
+        "names": found.names,
+        # Actors whose names are not listed
+        "others": max(0, found.actors - len(found.names)),
+        "facts": list(_facts(found, plan)),
+        "basis": _basis(found.estimate) if found.estimate else "",
+        "warnings": list(_warnings(found)),
+    }
 
 
 def _facts(found: DryRun, plan: Plan) -> Iterator[tuple[str, str]]:
     yield "Variants", f"{found.variants:,} (limit: {plan.max_variants:,})"
     yield "Stages", _stages(found)
-    build = found.build
+    build, fee = found.build, f", plus a fee of {_credits(found.fee_credits)}" if found.fee_credits else ""
     yield "Build", f"{build.simc_version} ({build})" if build else NO_BUILD
     if found.estimate and found.price:
         yield "Time", _about_seconds(found.estimate.seconds)
-        yield "Cost", f"{_about_credits(found.price)}{_fee(found)}"
+        yield "Cost", f"{_about_credits(found.price)}{fee}"
     elif found.ceilings and build:
         yield "Time", UNKNOWN_TIME
     if found.ceilings:
-        yield "Limit", f"{_limit(found.ceilings)}{_fee(found)}"
+        runtime = f"enough for {found.ceilings.runtime_seconds:,} s of simulation"
+        yield "Limit", f"{_credits(found.ceilings.credits)}, {runtime}{fee}"
     if found.start:
-        yield "Start", _start(found.start.ahead, found.start.seconds)
+        ahead, seconds = found.start.ahead, found.start.seconds
+        jobs = f", {ahead:,} job{'' if ahead == 1 else 's'} ahead"
+        yield (
+            "Start",
+            f"Unknown{jobs}" if seconds is None else labels.soon(seconds).capitalize() + (jobs if ahead else ""),
+        )
 
 
 def _stages(found: DryRun) -> str:
@@ -70,14 +63,9 @@ def _stages(found: DryRun) -> str:
 
 def _about_seconds(seconds: Range) -> str:
     """Return the expected time with its range, rounded to what an estimate can know."""
-    low, expected, high = (_rounded(each) for each in (seconds.low, seconds.expected, seconds.high))
+    two_digits = (float(f"{value:.2g}") for value in (seconds.low, seconds.expected, seconds.high))
+    low, expected, high = (f"{value:,.0f}" if value >= 10 else f"{value:g}" for value in two_digits)
     return f"About {expected} s" if low == expected == high else f"About {expected} s ({low} to {high})"
-
-
-def _rounded(value: float) -> str:
-    """Return a number with two significant digits."""
-    rounded = float(f"{value:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
 def _about_credits(price: CreditsRange) -> str:
@@ -88,28 +76,11 @@ def _about_credits(price: CreditsRange) -> str:
     return f"{about} ({price.low:,} to {price.high:,})"
 
 
-def _limit(ceilings: Ceilings) -> str:
-    """Return the limit in credits, and the simulator seconds that it buys."""
-    return f"{_credits(ceilings.credits)}, enough for {ceilings.runtime_seconds:,} s of simulation"
-
-
 def _credits(count: int) -> str:
     return f"{count:,} credit{'' if count == 1 else 's'}"
 
 
-def _fee(found: DryRun) -> str:
-    return f", plus a fee of {_credits(found.fee_credits)}" if found.fee_credits else ""
-
-
-def _start(ahead: int, seconds: int | None) -> str:
-    jobs = f"{ahead:,} job{'' if ahead == 1 else 's'} ahead"
-    if seconds is None:
-        return f"Unknown, {jobs}"
-    return f"{labels.soon(seconds).capitalize()}{f', {jobs}' if ahead else ''}"
-
-
 def _basis(estimate: Estimate) -> str:
-    """Return what an estimate is based on."""
     jobs = "1 past job" if estimate.jobs == 1 else f"{estimate.jobs} past jobs"
     whose = "of this account" if estimate.is_own else "of this service"
     return f"Estimated from {jobs} {whose} {'on this build' if estimate.on_build else 'on several builds'}."

@@ -22,14 +22,14 @@ from clients.members import Role
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
-from dashboard.jobs.job_check import Check, check_of, lines_in_context, listed
-from dashboard.jobs.job_form_errors import message_of
+from dashboard.jobs.job_check import check_of, lines_in_context, listed
 from dashboard.jobs.job_list import clients_of
 from dashboard.jobs.run_again import initial_values
 from jobs import api_mode
 from jobs.api.errors import (
     BuildPinNotAllowed,
     BuildPinUnavailable,
+    InsufficientCredits,
     ProfileRefused,
     TooManyVariants,
     WebhookNotConfigured,
@@ -41,9 +41,9 @@ from jobs.models import Build
 from jobs.results import queries
 from jobs.submission import accept, dry_run, shortage
 from jobs.submission.accept import Accepted
-from jobs.submission.dry_run import DryRun
+from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
-from simservice.api.errors import ApiError, ProfileTooLarge, ValidationFailed
+from simservice.api.errors import ApiError, ProfileTooLarge, RateLimitExceeded, ValidationFailed
 from simservice.api.exception_handler import as_api_error
 
 PURPOSE = "job"
@@ -76,6 +76,7 @@ ERROR_FIELDS: dict[type[ApiError], str] = {
 }
 CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
 LISTED_PROFILES = 8
+NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
 # The page's script shows them too.
 TOO_LARGE = "The profile is larger than 2 MB. Split it into several jobs."
 NOT_UTF_8 = "The file is not UTF-8 text. Save it as UTF-8, or paste its text."
@@ -134,7 +135,7 @@ class JobForm(forms.Form):
         self.fields["profile"].required = "file" not in self.files
         plan = access.account.plan
         self.fields["client"].choices = list(clients_of(access.account))  # type: ignore[attr-defined]
-        pins = list(_pinnable_builds(settings.GIT_BRANCHES)) if plan.allows_build_pin else []
+        pins = _pinnable_builds() if plan.allows_build_pin else []
         self.fields["build"].choices = [("", "None"), *pins]  # type: ignore[attr-defined]
         for name, has_no_choice in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
             if has_no_choice:
@@ -173,17 +174,13 @@ class JobForm(forms.Form):
         """Return the profile of a valid form, with the line breaks of the API."""
         return str(self.cleaned_data["profile"]).replace("\r\n", "\n")
 
-    def focus_first_error(self) -> None:
-        """Let the browser focus the first field with an error."""
-        first = next((name for name in self.fields if name in self.errors), None)
-        if first is not None:
-            self.fields[first].widget.attrs["autofocus"] = True
-
     def body(self) -> dict[str, Any]:
         """Return the JSON body of the API request, without empty fields."""
         body: dict[str, Any] = {}
         values = self.cleaned_data | {"profile": self.profile_text()}
-        values["metadata"] = dict(_metadata_entries(values["metadata"]))
+        # One entry per line. A line without a colon has an empty value.
+        entries = (line.partition(":") for line in values["metadata"].splitlines() if line.strip())
+        values["metadata"] = {name.strip(): value.strip() for name, _, value in entries}
         values["webhook"] = values["webhook"] and ["job.terminal"]
         for name, path in self.request_paths.items():
             value = values.get(name)
@@ -202,30 +199,41 @@ class JobForm(forms.Form):
             self.add_error(field if field in self.fields else NON_FIELD_ERRORS, message_of(error))
 
     def _field_at(self, path: str) -> str:
-        """Return the field for a path of the API request."""
         matching = (
             name for name, own in self.request_paths.items() if path.startswith(own) or own.startswith(f"{path}.")
         )
         return next((name for name in matching if name in self.fields), NON_FIELD_ERRORS)
 
 
-def _metadata_entries(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the metadata entries, one per line. A line without a colon has an empty value."""
-    for line in text.splitlines():
-        if line.strip():
-            name, _, value = line.partition(":")
-            yield name.strip(), value.strip()
+def message_of(error: ApiError) -> str:
+    """Return the text of an API error for the form."""
+    meta = error.meta or {}
+    if isinstance(error, WebhookNotConfigured):
+        return NO_WEBHOOK
+    if isinstance(error, InsufficientCredits):
+        return f"{error.message} The job needs {meta['requiredCredits']:,} credits. {_affordable_limit(meta)}"
+    if isinstance(error, RateLimitExceeded) and meta["limit"] != "storage":
+        return "Too many requests or too much data. Try again in a minute."
+    return str(meta.get("message", error.message))
 
 
-def _pinnable_builds(branches: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the builds that a job can be pinned to, as choices. One query."""
-    builds = Build.objects.filter(git_branch__in=branches, withdrawn_at=None).order_by("-created_at")
-    return ((str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100])
+def _affordable_limit(meta: Mapping[str, Any]) -> str:
+    if not meta["maxAffordableRuntimeSeconds"]:
+        return "Add credits, then try again."
+    if api_mode.current().cap_field == "maxCredits":
+        return f"Lower the credit limit to {meta['maxAffordableCredits']:,} or less."
+    return f"Lower the runtime limit to {meta['maxAffordableRuntimeSeconds']:,} s or less."
+
+
+def _pinnable_builds() -> list[tuple[str, str]]:
+    """Return the builds that a job can be pinned to, as choices."""
+    builds = Build.objects.filter(git_branch__in=settings.GIT_BRANCHES, withdrawn_at=None).order_by("-created_at")
+    return [(str(build.pk), f"{build}, {build.created_at:%Y-%m-%d}") for build in builds[:100]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneForm:
-    """A form that creates at most one job (`accept.Deduplication`)."""
+class ByFormToken:
+    """A form that creates at most one job (`accept.SubmitOnce`)."""
 
     form: str
     user_id: int
@@ -243,6 +251,13 @@ class OneForm:
 
     def record(self, accepted: Accepted) -> None:
         """Return None: a form has no idempotency key."""
+
+
+def submit_once(access: AccountAccess, submission: Submission, *, client: Client, form: str) -> Accepted:
+    """Submit a job of a form. Raises a JobsError, FormAlreadySent or InvalidFormToken."""
+    once = ByFormToken(form=form, user_id=access.user.pk)
+    # A repeated form raises an error instead of a replay.
+    return cast(Accepted, accept.submit(submission, sender=Sender(client), once=once))
 
 
 @account_page(post=Role.MEMBER)
@@ -277,7 +292,8 @@ def check_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         return _page(request, access, JobForm(access))
     if form.is_valid():
         try:
-            found = _dry_run(request, access, form)
+            rate_limits.spend_check(request, access.account)
+            found = dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
         except ApiError as error:
             form.add_api_error(error)
         else:
@@ -294,13 +310,15 @@ def _page(
     form: JobForm,
     *,
     rejected: Sequence[Mapping[str, Any]] = (),
-    check: Check | None = None,
+    check: dict[str, Any] | None = None,
 ) -> HttpResponse:
     """Render the form with the result of its check, or only that result."""
     context = {"section": "jobs", "form": form, "check": check, "rejected": rejected}
     if "part" in request.POST:
         return render(request, "dashboard/job_check.html", context)
-    form.focus_first_error()
+    # The browser focuses the first field with an error.
+    if first := next((field for name, field in form.fields.items() if name in form.errors), None):
+        first.widget.attrs["autofocus"] = True
     context |= {
         "shortage": shortage.find(access.account),
         "recent": queries.recent_profiles(access.account, count=LISTED_PROFILES) if access.may_change else [],
@@ -311,20 +329,12 @@ def _page(
     return render(request, "dashboard/submit_job.html", context)
 
 
-def _dry_run(request: HttpRequest, access: AccountAccess, form: JobForm) -> DryRun:
-    """Return the dry run of the form's job. Raises an ApiError."""
-    rate_limits.spend_check(request, access.account)
-    return dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
-
-
 def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpResponse:
     """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
     rate_limits.spend(request, rate_limits.submission_limit(access.account))
     rate_limits.spend_bytes(access.account, rate_limits.length_of(request))
-    asked = from_json(form.body())
-    one_form = OneForm(form=form.cleaned_data["form"], user_id=access.user.pk)
-    # A repeated form raises an error instead of a replay.
-    accepted = cast(Accepted, accept.submit(asked, sender=Sender(_client_of(access, form)), deduplication=one_form))
+    submission, client = from_json(form.body()), _client_of(access, form)
+    accepted = submit_once(access, submission, client=client, form=form.cleaned_data["form"])
     messages.success(request, "Job submitted.")
     for warning in listed(accepted.warnings):
         messages.warning(request, warning)
@@ -332,7 +342,6 @@ def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpR
 
 
 def _client_of(access: AccountAccess, form: JobForm) -> Client:
-    """Return the selected client with its account and plan. One query."""
     client = Client.objects.get(pk=form.cleaned_data["client"], account=access.account)
     client.account = access.account
     return client

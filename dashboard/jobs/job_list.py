@@ -6,8 +6,7 @@ the newest `SEARCHED_JOBS` jobs that match the other filters. No query may take 
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +21,7 @@ from django.utils import timezone
 from billing.models import Account
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
-from dashboard.paging import ROWS, Page, id_in_cursor, make_page
+from dashboard.paging import ROWS, id_in_cursor, make_page
 from jobs.artifacts import retention
 from jobs.enums import ACTIVE, TERMINAL, PublicStatus
 from jobs.lifecycle.usage import midnight
@@ -43,25 +42,13 @@ MAX_CHOICES = 500
 SEARCHED_JOBS = 5_000
 STATEMENT_TIMEOUT_MS = 1_000
 LIST_FIELDS = (
-    "account_id",
-    "status",
-    "created_at",
-    "started_at",
-    "completed_at",
-    "cancel_requested_at",
-    "credits_consumed",
-    "error_code",
-    "character",
-    "other_characters",
-    "metadata",
-    "given_title",
-    "client__name",
-    "client__account_id",
-)
+    "account_id status created_at started_at completed_at cancel_requested_at credits_consumed error_code "
+    "character other_characters metadata given_title client__name client__account_id"
+).split()
 
 
 class Filters(forms.Form):
-    """The filters of the list. Two queries, for the choices."""
+    """The filters of the list."""
 
     status = forms.ChoiceField(required=False, choices=STATES)
     client = forms.ChoiceField(required=False)
@@ -76,11 +63,12 @@ class Filters(forms.Form):
             self.fields[name].widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
         self.fields["text"].widget.attrs["type"] = "search"
         self.fields["client"].choices = [ANY, *clients_of(account)]  # type: ignore[attr-defined]
-        self.fields["build"].choices = [ANY, *_newest_builds()]  # type: ignore[attr-defined]
+        builds = Build.objects.order_by("-created_at").only("git_branch", "commit", "simc_version")[:MAX_CHOICES]
+        named = [(str(build.pk), f"{build} ({build.simc_version})") for build in builds]
+        self.fields["build"].choices = [ANY, *named]  # type: ignore[attr-defined]
 
     @property
     def is_active(self) -> bool:
-        """Whether any filter is set."""
         return any(self.cleaned_data.values())
 
 
@@ -88,20 +76,6 @@ def clients_of(account: Account) -> Iterator[tuple[str, str]]:
     """Yield an account's clients as choices, the built-in one first."""
     clients = Client.objects.filter(account=account).order_by("-is_default", "name")
     return ((str(key), name) for key, name in clients.values_list("pk", "name")[:MAX_CHOICES])
-
-
-def _newest_builds() -> Iterator[tuple[str, str]]:
-    """Yield the newest builds as choices."""
-    builds = Build.objects.order_by("-created_at").only("git_branch", "commit", "simc_version")
-    return ((str(build.pk), f"{build} ({build.simc_version})") for build in builds[:MAX_CHOICES])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listing:
-    """A page of the list. `searched_back_to` is set if there are older jobs that the text search did not reach."""
-
-    page: Page[Job]
-    searched_back_to: datetime | None = None
 
 
 @account_page()
@@ -112,26 +86,35 @@ def jobs(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     if form.is_valid():
         try:
             with statement_timeout(STATEMENT_TIMEOUT_MS):
-                context["listing"] = _load_listing(request, access.account, form.cleaned_data)
+                context |= _listing(request, access.account, form.cleaned_data)
         except StatementTimeout:
             context["timed_out"] = True
     return render(request, "dashboard/jobs.html", context)
 
 
-def _load_listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> Listing:
-    """Return the requested page of the list. Raises Http404 for an invalid cursor."""
+def _listing(request: HttpRequest, account: Account, filters: dict[str, Any]) -> dict[str, Any]:
+    """Return the requested page of the list. Raises Http404 for an invalid cursor.
+
+    `searched_back_to` is set if there are older jobs that the text search did not reach.
+    """
     rows = filtered(account, filters)
     after = id_in_cursor(request, account_id=account.pk)
     if after is not None:
         rows = rows.filter(pk__lt=after)
-    ids, searched_to = _search(rows, filters["text"]) if filters["text"] else (_newest_ids(rows, ROWS + 1), None)
+    searched_to = None
+    if filters["text"]:
+        ids, searched_to = _search(rows, filters["text"])
+    else:
+        # An index-only scan if the index covers the filters
+        ids = list(rows.values_list("pk", flat=True)[: ROWS + 1])
     last_id = ids[ROWS - 1] if len(ids) > ROWS else searched_to
-    page = make_page(request, _load_jobs(ids[:ROWS]), account_id=account.pk, last_id=last_id)
-    return Listing(page=page, searched_back_to=moment_of(searched_to) if searched_to else None)
+    jobs = list(_listed(ids[:ROWS])) if ids else []
+    page = make_page(request, jobs, account_id=account.pk, last_id=last_id)
+    return {"page": page, "searched_back_to": moment_of(searched_to) if searched_to else None}
 
 
 def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
-    """Return the account's retained jobs that match every filter except the text."""
+    """Return the account's retained jobs that match every filter except the text, newest first."""
     condition = Q(pk__gte=first_id_of(retention.window_start(account)))
     today = timezone.now().date()
     if filters["since"]:
@@ -148,28 +131,23 @@ def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
         condition &= Q(client=int(filters["client"]))
     if filters["build"]:
         condition &= Q(build=UUID(filters["build"]))
-    return Job.objects.filter(condition, account=account)
+    return Job.objects.filter(condition, account=account).order_by("-pk")
 
 
 def newest(account: Account, *, count: int) -> list[Job]:
-    """Return the account's newest jobs with the fields of a list. One query."""
-    return list(_listed(filtered(account, NO_FILTERS).order_by("-pk").values("pk")[:count]))
-
-
-def _newest_ids(rows: QuerySet[Job], count: int) -> list[int]:
-    """Return the ids of the newest rows. One query, index-only if the index covers the filters."""
-    return list(rows.order_by("-pk").values_list("pk", flat=True)[:count])
+    """Return the account's newest jobs with the fields of a list."""
+    return list(_listed(filtered(account, NO_FILTERS).values("pk")[:count]))
 
 
 def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
     """Return up to `ROWS + 1` ids of the newest rows that contain a text, and the last id searched.
 
     The text can be in the given title or the metadata. The last id searched is None if the matches fill more than
-    a page or all rows were searched. One query.
+    a page or all rows were searched.
     """
     # The text as it is encoded in JSON.
     encoded = json.dumps(text, ensure_ascii=False)[1:-1]
-    searched = rows.annotate(encoded=Cast("metadata", TextField())).order_by("-pk")[:SEARCHED_JOBS]
+    searched = rows.annotate(encoded=Cast("metadata", TextField()))[:SEARCHED_JOBS]
     # An aggregate reads the slice only; a filter on `pk__in` would make the planner read the jobs of all accounts.
     found = searched.aggregate(
         ids=ArrayAgg("pk", filter=Q(encoded__icontains=encoded) | Q(given_title__icontains=text), order_by="-pk"),
@@ -178,11 +156,6 @@ def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:
     )
     ids = (found["ids"] or [])[: ROWS + 1]
     return ids, None if len(ids) > ROWS or found["count"] < SEARCHED_JOBS else found["last"]
-
-
-def _load_jobs(ids: Sequence[int]) -> list[Job]:
-    """Return jobs with the fields of a list. At most one query."""
-    return list(_listed(ids)) if ids else []
 
 
 def _listed(ids: Sequence[int] | QuerySet[Job, Any]) -> QuerySet[Job]:

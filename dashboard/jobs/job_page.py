@@ -5,8 +5,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
 
 from clients.members import Role
 from dashboard import results
@@ -43,11 +43,18 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
     """Show a job. Return only the content for htmx requests."""
     with snapshot():
         job = _find_job(access, job_id)
-        files, (runs, has_more_runs), events = files_of(job), _runs_of(job), _events_of(job)
+        files, (runs, has_more_runs) = files_of(job), _runs_of(job)
+        events = list(JobEvent.objects.filter(job=job).order_by("id")[:MAX_EVENTS])
         result = results.load(job, results.Options.of(request.GET))
     progress = _progress_in(job, runs)
+    layers = {entry["layers"] for entry in runs if entry["run"].ended_at is not None}
     context = {
-        **_status_context(job),
+        "job": job,
+        "heading": labels.status_of(job),
+        "waiting": job.is_waiting,
+        "running": job.status == Status.RUNNING,
+        "queue": queue_position(job) if job.is_waiting else "",
+        "log": (log_entries_of(job) or [])[-MAX_LOG_LINES:],
         "live": preview.live_of(job),
         "milestone": preview.milestone(labels.status_of(job), progress, is_running=job.status == Status.RUNNING),
         "section": "jobs",
@@ -62,10 +69,11 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
         "missing_files": missing_files_of(job),
         "runs": runs,
         "folds_runs": job.is_terminal and len(runs) > OPEN_RUNS,
-        "sandbox": _common_layers(runs),
+        # The page names the layers once if they are the same in all runs.
+        "sandbox": layers.pop() if len(layers) == 1 else None,
         "has_shards": any(entry["run"].shard or entry["run"].try_number > 1 for entry in runs),
         "has_more_runs": has_more_runs,
-        "events": events,
+        "events": [{"at": event.at, "label": labels.event(event)} for event in events],
         "max_title_length": TITLE_LENGTH,
         "is_kept": retention.is_kept(job),
         "kept_until": retention.kept_until(job),
@@ -76,7 +84,6 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
 
 @account_page(post=Role.MEMBER, get=False)
 def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
-    """Cancel a job."""
     job = _find_job(access, job_id)
     try:
         done = cancellation.cancel(job, by=access.actor)
@@ -90,7 +97,6 @@ def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResp
 
 @account_page(post=Role.MEMBER, get=False)
 def rename(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
-    """Change the title of a job."""
     job, form = _find_job(access, job_id), TitleForm(request.POST)
     if form.is_valid():
         titles.rename(job, form.cleaned_data["title"], by=access.actor)
@@ -109,23 +115,8 @@ def replace_links(request: HttpRequest, access: AccountAccess, job_id: int) -> H
 
 
 def _find_job(access: AccountAccess, job_id: int) -> Job:
-    """Return one of the account's jobs with its build and client. Raises Http404. One query."""
-    job = Job.objects.select_related("build", "client").filter(account=access.account, pk=job_id).first()
-    if job is None:
-        raise Http404
-    return job
-
-
-def _status_context(job: Job) -> dict[str, Any]:
-    """Return the context of the status, which changes while the job waits and runs."""
-    return {
-        "job": job,
-        "heading": labels.status_of(job),
-        "waiting": job.is_waiting,
-        "running": job.status == Status.RUNNING,
-        "queue": queue_position(job) if job.is_waiting else "",
-        "log": (log_entries_of(job) or [])[-MAX_LOG_LINES:],
-    }
+    """Return one of the account's jobs with its build and client. Raises Http404."""
+    return get_object_or_404(Job.objects.select_related("build", "client"), account=access.account, pk=job_id)
 
 
 def _progress_in(job: Job, runs: list[dict[str, Any]]) -> Progress:
@@ -138,7 +129,7 @@ def _progress_in(job: Job, runs: list[dict[str, Any]]) -> Progress:
 
 
 def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
-    """Return the last simulator processes of a job, with their labels, and whether there are more. One query.
+    """Return the last simulator processes of a job, with their labels, and whether there are more.
 
     They are at most MAX_RUNS, sorted by attempt, stage, shard and try.
     """
@@ -157,18 +148,5 @@ def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
     return listed, len(newest) > MAX_RUNS
 
 
-def _common_layers(runs: list[dict[str, Any]]) -> str | None:
-    """Return the sandbox layers if they are the same in all runs, so that a page can name them once."""
-    layers = {entry["layers"] for entry in runs if entry["run"].ended_at is not None}
-    return layers.pop() if len(layers) == 1 else None
-
-
 def _seconds(milliseconds: int | None) -> float | None:
-    """Return milliseconds as seconds."""
     return None if milliseconds is None else milliseconds / 1000
-
-
-def _events_of(job: Job) -> list[dict[str, Any]]:
-    """Return the events in a job's history with their labels. One query."""
-    events = JobEvent.objects.filter(job=job).order_by("id")
-    return [{"at": event.at, "label": labels.event(event)} for event in events[:MAX_EVENTS]]

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dashboard.results.scale import Scale
 from jobs.live.preview import Figures, Preview, RankedProfileset, preview_of
 from jobs.live.progress import Progress
 from jobs.models import Job
@@ -19,7 +20,7 @@ MILESTONE_PERCENT = 25
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class LiveRow:
     """One line of the ranking. `rank` is None for the baseline.
 
     `difference`, in percent, is None for the baseline; without one, or if it is zero, all are. It is `significant`
@@ -29,46 +30,59 @@ class Row:
     rank: int | None
     name: str
     figures: Figures
-    difference: float | None
-    significant: bool
-    start: str
-    width: str
+    difference: float | None = None
+    significant: bool = False
+    start: str = "0%"
+    width: str = "0%"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Live:
-    """The results so far: `finished` of `count` profilesets, of which the best are in `rows`.
+    """The results so far, of which the best are in `rows`.
 
     `reserved` has an entry for each empty row below them. Bars start at `zero`.
     """
 
+    preview: Preview
     time_left: str
-    baseline: Figures | None
-    finished: int
-    count: int
-    rows: Sequence[Row]
-    listed: int
+    rows: Sequence[LiveRow]
     reserved: range
     zero: str
 
 
 def live_of(job: Job) -> Live | None:
-    """Return the results of a running job so far, None if nothing is known. No database query."""
+    """Return the results of a running job so far, None if nothing is known."""
     preview = preview_of(job)
     if preview is None:
         return None
-    scale = _Scale(preview)
-    rows = _rows(preview, scale)
+    # From the baseline, or from zero without one
+    origin, means = preview.baseline.mean if preview.baseline else 0.0, [entry.mean for entry in preview.best]
+    axis = Scale(low=min([origin, *means]), high=max([origin, *means]))
+    rows = [_row(entry, preview.baseline, rank, axis) for rank, entry in enumerate(preview.best, start=1)]
+    if preview.baseline is not None:
+        place = sum(mean >= origin for mean in means)
+        rows.insert(place, LiveRow(rank=None, name="Baseline", figures=preview.baseline))
     expected = min(preview.count + 1, RESERVED_ROWS) if rows and preview.count else 0
     return Live(
+        preview=preview,
         time_left=labels.time_left(preview.seconds_left),
-        baseline=preview.baseline,
-        finished=preview.finished,
-        count=preview.count,
         rows=rows,
-        listed=len(preview.best),
         reserved=range(max(0, expected - len(rows))),
-        zero=f"{scale.percent(scale.origin):.2f}%",
+        zero=f"{axis.part(origin) * 100:.2f}%",
+    )
+
+
+def _row(entry: RankedProfileset, baseline: Figures | None, rank: int, axis: Scale) -> LiveRow:
+    gain = entry.mean - baseline.mean if baseline else 0.0
+    start, end = sorted(axis.part(mean) * 100 for mean in (baseline.mean if baseline else 0.0, entry.mean))
+    return LiveRow(
+        rank=rank,
+        name=entry.name,
+        figures=entry,
+        difference=gain / abs(baseline.mean) * 100 if baseline and baseline.mean else None,
+        significant=baseline is not None and abs(gain) > math.hypot(entry.error, baseline.error),
+        start=f"{start:.2f}%",
+        width=f"{end - start:.2f}%",
     )
 
 
@@ -80,46 +94,3 @@ def milestone(heading: str, progress: Progress, *, is_running: bool) -> str:
     stage = progress.stage
     lead = f"Stage {stage.current} of {stage.total}, " if stage and stage.total > 1 else ""
     return f"{lead}{passed} % done"
-
-
-class _Scale:
-    """Maps means to positions: from the baseline, or from zero without one."""
-
-    def __init__(self, preview: Preview) -> None:
-        means = [entry.mean for entry in preview.best]
-        self.origin = preview.baseline.mean if preview.baseline else 0.0
-        self.low, self.high = min([self.origin, *means]), max([self.origin, *means])
-
-    def percent(self, mean: float) -> float:
-        """Return the position of a mean in percent of the width."""
-        span = self.high - self.low
-        return (mean - self.low) / span * 100 if span else 0.0
-
-
-def _rows(preview: Preview, scale: _Scale) -> list[Row]:
-    """Return the profilesets and the baseline, the best first."""
-    rows = [_row(entry, preview.baseline, rank, scale) for rank, entry in enumerate(preview.best, start=1)]
-    if preview.baseline is not None:
-        place = sum(entry.mean >= preview.baseline.mean for entry in preview.best)
-        rows.insert(place, _baseline_row(preview.baseline))
-    return rows
-
-
-def _row(entry: RankedProfileset, baseline: Figures | None, rank: int, scale: _Scale) -> Row:
-    gain = entry.mean - baseline.mean if baseline else 0.0
-    start, end = sorted([scale.percent(scale.origin), scale.percent(entry.mean)])
-    return Row(
-        rank=rank,
-        name=entry.name,
-        figures=entry,
-        difference=gain / abs(baseline.mean) * 100 if baseline and baseline.mean else None,
-        significant=baseline is not None and abs(gain) > math.hypot(entry.error, baseline.error),
-        start=f"{start:.2f}%",
-        width=f"{end - start:.2f}%",
-    )
-
-
-def _baseline_row(baseline: Figures) -> Row:
-    return Row(
-        rank=None, name="Baseline", figures=baseline, difference=None, significant=False, start="0%", width="0%"
-    )

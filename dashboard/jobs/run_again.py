@@ -53,7 +53,9 @@ def run_shared(request: HttpRequest, token: str) -> HttpResponse:
     try:
         queries.shared_profile(token)
     except (NotFound, ProfilePrivate) as error:
-        return render(request, "dashboard/run_shared.html", {"problem": _in_words(error)}, status=404)
+        unknown = UNKNOWN_LINK.format(days=settings.RETENTION_DAYS)
+        problem = PRIVATE if isinstance(error, ProfilePrivate) else unknown
+        return render(request, "dashboard/run_shared.html", {"problem": problem}, status=404)
     memberships = list(members.memberships_of(cast(User, request.user))[: members.MAX_LISTED])
     may_submit = [each for each in memberships if members.ranks_at_least(each.role, Role.MEMBER)]
     if len(may_submit) == 1:
@@ -66,11 +68,6 @@ def _form_path(account: str, **query: str) -> str:
     return f"{reverse('submit_job', args=[account])}?{urlencode(query)}"
 
 
-def _in_words(error: NotFound | ProfilePrivate) -> str:
-    """Return why the job of a share link cannot be run again."""
-    return PRIVATE if isinstance(error, ProfilePrivate) else UNKNOWN_LINK.format(days=settings.RETENTION_DAYS)
-
-
 def initial_values(request: HttpRequest, access: AccountAccess) -> dict[str, Any]:
     """Return the initial values of the job form: those of the job in `again` or of the link in `shared`, if any.
 
@@ -80,16 +77,11 @@ def initial_values(request: HttpRequest, access: AccountAccess) -> dict[str, Any
     try:
         if again:
             return _own_values(queries.find_job(access.account, again), queries.profile_of(access.account, again))
-        return _shared_values(token) if token else {}
+        if token and not re.fullmatch(TokenConverter.regex, token):
+            raise Http404
+        return _public_values(*queries.shared_profile(token)) if token else {}
     except (NotFound, ProfilePrivate):
         raise Http404 from None
-
-
-def _shared_values(token: str) -> dict[str, Any]:
-    """Return the form values of a share link. Raises NotFound or ProfilePrivate."""
-    if not re.fullmatch(TokenConverter.regex, token):
-        raise NotFound
-    return _public_values(*queries.shared_profile(token))
 
 
 def _public_values(job: Job, profile: str) -> dict[str, Any]:

@@ -1,9 +1,7 @@
-"""The share page of a job, for anyone with its link (docs/reference/contract.md#share-page).
+"""The share page of a job, for anyone with its link (docs/reference/api.md#share-page).
 
 It shows the full summary, like the public manifest, but never the account, the client or the metadata.
 """
-
-from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -34,18 +32,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
     if job is None:
         raise Http404
     links = LinkBuilder.for_request(request)
-    context = _share_context(job, links, result)
-    context["picture"] = links.base + path_to("share_card", token)
-    context["files"] = files
-    response = render(request, "share.html", context)
-    for name, value in HEADERS.items():
-        response[name] = value
-    return response
-
-
-def _share_context(job: Job, links: LinkBuilder, result: results.Result | None) -> dict[str, Any]:
-    """Return the template context of a job. No query."""
-    return {
+    context = {
         "job": job,
         "heading": labels.status_of(job),
         "title": job.public_title,
@@ -58,12 +45,18 @@ def _share_context(job: Job, links: LinkBuilder, result: results.Result | None) 
         "waiting": job.is_waiting,
         "progress": progress_of(job),
         "result": result,
+        "files": files,
         "missing_files": missing_files_of(job),
+        "picture": links.base + path_to("share_card", token),
     }
+    response = render(request, "share.html", context)
+    for name, value in HEADERS.items():
+        response[name] = value
+    return response
 
 
 def queue_position(job: Job) -> str:
-    """Return the queue position of a waiting job and its expected start. No database query."""
+    """Return the queue position of a waiting job and its expected start."""
     snapshot = forecast.current()
     if snapshot is None:
         return "The job is in the queue."

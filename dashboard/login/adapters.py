@@ -56,8 +56,9 @@ class UserAdapter(DefaultAccountAdapter):
 
         A form that is submitted twice creates one user; the second request redirects to the login page.
         """
-        with transaction.atomic():
-            _lock_sign_ups()
+        with transaction.atomic(), connection.cursor() as cursor:
+            # Other sign-ups wait until this transaction ends, so that two cannot take one username or address.
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('sign-up', 0))")
             if User.objects.filter(email__iexact=form.cleaned_data["email"]).exists():
                 messages.info(request, "A user with this email address already exists. Log in instead.")
                 raise ImmediateHttpResponse(redirect("account_login"))
@@ -133,9 +134,3 @@ def encrypted_factors() -> Iterator[EncryptedValue]:
 def _swap_factor(pk: int, old: dict[str, Any], name: str, new: str) -> bool:
     """Replace a second factor's secret. Return False if its data has changed, for example by a used code."""
     return bool(Authenticator.objects.filter(pk=pk, data=old).update(data={**old, name: new}))
-
-
-def _lock_sign_ups() -> None:
-    """Make other sign-ups wait until this transaction ends, so that two cannot take one username or address."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('sign-up', 0))")

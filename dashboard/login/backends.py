@@ -22,7 +22,7 @@ class LoginBackend(AuthenticationBackend):
 
 
 def find_user(login: str) -> User | None:
-    """Return the user with this username or email address, ignoring case, or None. One query.
+    """Return the user with this username or email address, ignoring case, or None.
 
     A matching username takes precedence over an address, then a verified address, then the oldest user.
     """
@@ -34,18 +34,18 @@ def find_user(login: str) -> User | None:
         for user in users.annotate(is_verified=Exists(verified)).order_by("-is_verified", "pk")
         if login.lower() in (user.username.lower(), user.email.lower())
     ]
-    return min(matching, key=lambda user: _username_distance(user, login), default=None)
+    # An exact username first, then one whose case differs
+    return min(
+        matching,
+        key=lambda user: (user.username != login, user.username.lower() != login.lower()),
+        default=None,
+    )
 
 
 def users_with(email: str) -> list[User]:
-    """Return the users with this email address, ignoring case. One query.
+    """Return the users with this email address, ignoring case.
 
     Only an operator can give several users one address. Unverified changes of address do not count.
     """
     users = User.objects.filter(email__iexact=email).order_by("pk")
     return [user for user in users if user.email.lower() == email.lower()]
-
-
-def _username_distance(user: User, login: str) -> int:
-    """Return 0 if the login is the username, 1 if only its case differs, 2 otherwise."""
-    return (user.username != login) + (user.username.lower() != login.lower())

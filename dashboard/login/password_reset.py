@@ -3,7 +3,6 @@
 from allauth.account.forms import default_token_generator
 from allauth.account.utils import user_pk_to_url_str
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -22,15 +21,13 @@ def mail_link(*, email: str, base: str) -> bool:
     users = [user for user in backends.users_with(email) if user.is_active]
     if not users:
         return False
+    links = []
+    for user in users:
+        values = {"uidb36": user_pk_to_url_str(user), "key": default_token_generator.make_token(user)}
+        links.append((user.get_username(), base + reverse("account_reset_password_from_key", kwargs=values)))
     context = {
-        "links": [(user.get_username(), base + _path_for(user)) for user in users],
+        "links": links,
         "days": settings.PASSWORD_RESET_TIMEOUT // (24 * 60 * 60),
     }
     subject = f"Reset your password at {settings.SERVICE_BRAND}"
     return mail.send("mail/password_reset.txt", to=email, subject=subject, context=context, is_throttled=True)
-
-
-def _path_for(user: User) -> str:
-    """Return the path of the page on which a user can choose a new password once."""
-    values = {"uidb36": user_pk_to_url_str(user), "key": default_token_generator.make_token(user)}
-    return reverse("account_reset_password_from_key", kwargs=values)

@@ -14,7 +14,7 @@ def remember(request: HttpRequest, invitation: Invitation) -> None:
 
 
 def find(request: HttpRequest) -> Invitation | None:
-    """Return the visitor's invitation if it can still be accepted. At most one query."""
+    """Return the visitor's invitation if it can still be accepted."""
     pk = request.session.get(SESSION_KEY)
     return invitations.open_invitations().filter(pk=pk).first() if pk is not None else None
 

@@ -1,7 +1,7 @@
 """Sign-up by mail. The page shows the same for every address; only its owner learns whether it is known."""
 
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from allauth.account.models import EmailAddress
 from allauth.account.utils import get_next_redirect_url
@@ -21,13 +21,6 @@ from simservice.web import mail
 
 SALT = "sign-up"
 VALID_FOR = timedelta(days=3)
-
-
-class SignUpToken(NamedTuple):
-    """The signed content of a mailed link: the address it was sent to, and the invitation's id if there is one."""
-
-    email: str
-    invitation: int | None
 
 
 def request_link(request: HttpRequest, email: str) -> None:
@@ -53,33 +46,25 @@ def mail_link(*, email: str, base: str, wanted: str, invitation: int | None) -> 
         template, subject = "mail/sign_up_known.txt", f"You have already signed up at {settings.SERVICE_BRAND}"
     else:
         template, subject = "mail/sign_up.txt", f"Finish signing up at {settings.SERVICE_BRAND}"
-        token = signing.dumps(SignUpToken(email, invitation), salt=SALT)
+        token = signing.dumps((email, invitation), salt=SALT)
         query = "?" + urlencode({"next": wanted}) if wanted else ""
         context["link"] = base + reverse("finish_sign_up", args=[token]) + query
     return mail.send(template, to=email, subject=subject, context=context, is_throttled=True)
-
-
-def _read_token(token: str) -> SignUpToken | None:
-    """Return a link's content, or None if the link is invalid or has expired."""
-    try:
-        return SignUpToken(*signing.loads(token, salt=SALT, max_age=VALID_FOR))
-    except signing.BadSignature:
-        return None
 
 
 class FinishView(SignupView):
     """The page of a mailed link: ask for a password and create the user with a verified address."""
 
     def dispatch(self, request: HttpRequest, *args: Any, token: str, **kwargs: Any) -> HttpResponseBase:
-        content = _read_token(token)
-        if content is None:
+        try:
+            self.email, invitation = signing.loads(token, salt=SALT, max_age=VALID_FOR)
+        except signing.BadSignature:
             return render(request, "account/sign_up_expired.html", status=404)
-        if backends.users_with(content.email):
+        if backends.users_with(self.email):
             messages.info(request, "You have already signed up. Log in instead.")
             return redirect("account_login")
-        if content.invitation is not None:
-            request.session[pending_invitation.SESSION_KEY] = content.invitation
-        self.email = content.email
+        if invitation is not None:
+            request.session[pending_invitation.SESSION_KEY] = invitation
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         return response
 

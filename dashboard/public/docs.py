@@ -1,7 +1,11 @@
-"""The API documentation page, rendered from the OpenAPI document."""
+"""The page of all operations and objects of the API, rendered from the OpenAPI document.
+
+Each operation has programs that call it.
+"""
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
@@ -14,9 +18,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.gzip import gzip_page
 
-from dashboard.public.code_examples import code_examples
 from simservice.api.addresses import api_url
-from simservice.api.examples import envelope_of, family
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
 
@@ -31,13 +33,39 @@ KEYWORDS = {
     "default": "default {}",
 }
 CODE = re.compile("`([^`]+)`")
+# The environment variables for the parameters of paths
+VARIABLES = {"job_id": "JOB", "build_id": "BUILD", "artifact_id": "ARTIFACT", "token": "TOKEN"}
+PARAMETER = re.compile(r"\{(\w+)\}")
+# What a program does with a `client` of the Python library, by operation. `{job}` and the like are variables.
+PYTHON = {
+    "submitJob": 'job = client.jobs.submit(open("profile.simc").read())\nprint(job.id, job.links.share)',
+    "submitBatch": 'batch = [submission(open("profile.simc").read(), priority="background")]\n'
+    "for entry in client.jobs.submit_batch(batch):\n    print(entry.job.id if entry.job else entry.refusal)",
+    "validateJob": 'found = client.jobs.validate(open("profile.simc").read())\nprint(found.valid, found.estimate)',
+    "listJobs": 'for job in client.jobs.list(status=["completed"]):\n    print(job.id, job.title)',
+    "getJob": "print(client.jobs.get({job_id}).status)",
+    "getJobStatus": "print(client.jobs.status({job_id}, wait=25).progress.percent)",
+    "getJobResult": "print(client.jobs.results({job_id}).mean)",
+    "getJobProfile": "print(client.jobs.profile({job_id}))",
+    "cancelJob": "print(client.jobs.cancel({job_id}).status)",
+    "replaceLinks": "print(client.jobs.replace_links({job_id}).links.share)",
+    "getUsage": "print(client.usage().period.sims_run)",
+    "listBuilds": "for build in client.builds.list():\n    print(build.channel, build.simc_version)",
+    "getBuild": "print(client.builds.get({build_id}).commit)",
+    "getArtifactUrl": "print(client.artifacts.url({artifact_id}))",
+    "getCredits": "print(client.credits().purchased)",
+    "downloadArtifact": 'print(client.jobs.download({job_id}, Path("reports")))',
+    "getManifest": 'print(client.manifest("{base}/manifests/" + {token}).mean)',
+    "getOpenApi": 'print(client.openapi()["info"]["title"])',
+    "getHealth": "print(client.alive().status)",
+    "getReadiness": "print(client.readiness().status)",
+}
 
 
 # Public, so its compressed size reveals no secret.
 @gzip_page
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
-    """Show the whole API on one page."""
     return HttpResponse(_page(address=api_url(request), brand=settings.SERVICE_BRAND, variant=settings.API_VARIANT))
 
 
@@ -52,8 +80,17 @@ def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  th
         "address": address,
         "brand": brand,
         "tags": _tags(openapi, base=address.removesuffix(f"/v1/{settings.API_RESOURCE}")),
-        "objects": [_object(name, schema) for name, schema in openapi["components"]["schemas"].items()],
-        "errors": [_error(error) for error in sorted(family(), key=lambda error: error.status)],
+        "objects": [
+            {
+                "name": name,
+                "description": to_html(schema.get("description", "")),
+                "rows": [
+                    _row(field, type_, required=field in schema.get("required", []))
+                    for field, type_ in schema.get("properties", {}).items()
+                ],
+            }
+            for name, schema in openapi["components"]["schemas"].items()
+        ],
     }
     return render_to_string("docs.html", context)
 
@@ -82,7 +119,7 @@ def _operation(method: str, path: str, operation: Schema, *, base: str) -> dict[
         "path": path,
         "summary": operation["summary"],
         "description": to_html(operation.get("description", "")),
-        "code": code_examples(operation, method=method, path=path, base=base, resource=settings.API_RESOURCE),
+        "code": _programs(operation, method.upper(), path, base=base),
         "public": not operation.get("security"),
         "parameters": [_parameter(parameter) for parameter in operation.get("parameters", [])],
         "bodies": list(_bodies(operation.get("requestBody", {}))),
@@ -92,7 +129,6 @@ def _operation(method: str, path: str, operation: Schema, *, base: str) -> dict[
 
 
 def _parameter(parameter: Schema) -> dict[str, Any]:
-    """Return a parameter as a row."""
     overrides = {
         "location": parameter["in"],
         "description": to_html(parameter["description"]),
@@ -121,18 +157,11 @@ def _bodies(parent: Schema) -> Iterator[dict[str, Any]]:
         yield {"media_type": media_type, "example": text, **_type_of(content["schema"])}
 
 
-def _object(name: str, schema: Schema) -> dict[str, Any]:
-    """Return an object of the document as a table."""
-    required = schema.get("required", [])
-    rows = [_row(field, type_, required=field in required) for field, type_ in schema.get("properties", {}).items()]
-    return {"name": name, "description": to_html(schema.get("description", "")), "rows": rows}
-
-
 def _row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
-    """Return a field as a row."""
     # A format says the same as its pattern, but is easier to read.
     keywords = {name: value for name, value in schema.items() if name != "pattern" or "format" not in schema}
-    notes = [text.format(_plain(keywords[keyword])) for keyword, text in KEYWORDS.items() if keyword in keywords]
+    values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in keywords.items()}
+    notes = [text.format(values[keyword]) for keyword, text in KEYWORDS.items() if keyword in values]
     return {
         "name": name,
         "required": required,
@@ -141,11 +170,6 @@ def _row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
         "notes": ", ".join(notes),
         **_type_of(schema),
     }
-
-
-def _plain(value: Any) -> str:
-    """Return a value as JSON, but strings without quotes."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def to_html(text: str) -> SafeString:
@@ -159,7 +183,6 @@ def _type_of(schema: Schema) -> dict[str, str]:
 
 
 def _type_text(schema: Schema) -> str:
-    """Return a schema's type as text."""
     if "$ref" in schema:
         return _name_of(schema)
     if "anyOf" in schema:
@@ -183,15 +206,56 @@ def _objects_in(schema: Schema) -> Iterator[str]:
 
 
 def _name_of(reference: Mapping[str, str]) -> str:
-    """Return the name at the end of a reference."""
     return reference["$ref"].rpartition("/")[2]
 
 
-def _error(error: Any) -> dict[str, Any]:
-    """Return an error for the template."""
-    return {
-        "code": error.code,
-        "status": error.status,
-        "message": error.message,
-        "example": json.dumps(envelope_of(error), indent=2, ensure_ascii=False),
-    }
+def _programs(operation: Schema, method: str, path: str, *, base: str) -> list[dict[str, str]]:
+    """Return a program in each language, which runs as it is if the environment variables that it names are set.
+
+    `base` is the address of the service. The body is the first example of the JSON body.
+    """
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    body = next((json.dumps(example["value"]) for example in content.get("examples", {}).values()), None)
+    has_key = bool(operation.get("security"))
+    is_json = set(operation["responses"]["200"]["content"]) == {"application/json"}
+    return [
+        {"language": "curl", "code": _curl(method, base + path, body, has_key=has_key)},
+        {"language": "Python", "code": _python(operation["operationId"], base=base)},
+        {
+            "language": "JavaScript",
+            "code": _javascript(method, base + path, body, has_key=has_key, is_json=is_json),
+        },
+    ]
+
+
+def _curl(method: str, url: str, body: str | None, *, has_key: bool) -> str:
+    lines = [f'curl "{PARAMETER.sub(lambda match: f"${VARIABLES[match[1]]}", url)}"']
+    if method != "GET" and body is None:
+        lines.append(f"-X {method}")
+    if has_key:
+        lines.append('-H "Authorization: Bearer $KEY"')
+    if body is not None:
+        lines += ['-H "Content-Type: application/json"', f"-d {shlex.quote(body)}"]
+    return " \\\n  ".join(lines)
+
+
+def _javascript(method: str, url: str, body: str | None, *, has_key: bool, is_json: bool) -> str:
+    url = PARAMETER.sub(lambda match: f"${{process.env.{VARIABLES[match[1]]}}}", url)
+    headers = ["Authorization: `Bearer ${process.env.KEY}`"] if has_key else []
+    headers += ['"Content-Type": "application/json"'] if body is not None else []
+    options = [f'method: "{method}"'] if method != "GET" else []
+    options += [f"headers: {{ {', '.join(headers)} }}"] if headers else []
+    options += [f"body: JSON.stringify({body})"] if body is not None else []
+    rest = ", {\n" + "".join(f"  {option},\n" for option in options) + "}" if options else ""
+    read = "json" if is_json else "text"
+    return f"const response = await fetch(`{url}`{rest});\nconsole.log(response.status, await response.{read}());"
+
+
+def _python(operation_id: str, *, base: str) -> str:
+    variables = {name: f'os.environ["{variable}"]' for name, variable in VARIABLES.items()}
+    code = PARAMETER.sub(lambda match: {**variables, "base": base}[match[1]], PYTHON[operation_id])
+    names = "Client, submission" if "submission(" in code else "Client"
+    option = "" if settings.API_RESOURCE == "sim" else f', resource="{settings.API_RESOURCE}"'
+    paths = "from pathlib import Path\n" if "Path(" in code else ""
+    imports = f"import os\n{paths}from simservice_client import {names}\n"
+    return f'{imports}\nclient = Client("{base}", os.environ["KEY"]{option})\n{code}'

@@ -1,11 +1,10 @@
-"""The guides for API consumers: Markdown files in docs, rendered as pages."""
+"""The guides and the reference for callers of the API: Markdown files in docs, rendered as pages."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,6 +18,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from simservice.api.addresses import base_url
+from simservice.api.examples import family
 from simservice.api.methods import read_only
 
 INDEX = "use-the-api"
@@ -30,27 +30,32 @@ FILES = {
     "discord-bot": "how-to/discord-bot.md",
     "backfill": "how-to/backfill.md",
 }
-# The address and the resource that the files use: those of `make run`.
-LOCAL_URL, LOCAL_RESOURCE = "http://127.0.0.1:8000", "sim"
-# What the rest of the documentation is on the web. Its headings have other anchors there.
-ELSEWHERE = {"api.md": "/docs", "profiles.md": "/docs", "webhooks.md": "/docs#webhooks"}
+REFERENCE = {name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits")}
+# The address, the resource and the brand that the files use: those of `make run`.
+LOCAL_URL, LOCAL_RESOURCE, LOCAL_BRAND = "http://127.0.0.1:8000", "sim", "Service"
 
 
 # Public, so its compressed size reveals no secret.
 @gzip_page
 @read_only
 def guides(request: HttpRequest) -> HttpResponse:
-    """Show the list of guides."""
     return _respond(request, INDEX)
 
 
 @gzip_page
 @read_only
 def guide(request: HttpRequest, guide: str) -> HttpResponse:
-    """Show a guide."""
     if guide == INDEX or guide not in FILES:
         raise Http404
     return _respond(request, guide)
+
+
+@gzip_page
+@read_only
+def reference(request: HttpRequest, page: str) -> HttpResponse:
+    if page not in REFERENCE:
+        raise Http404
+    return _respond(request, page)
 
 
 def _respond(request: HttpRequest, name: str) -> HttpResponse:
@@ -62,19 +67,15 @@ def _respond(request: HttpRequest, name: str) -> HttpResponse:
 @lru_cache(maxsize=24)
 def _page(name: str, *, url: str, resource: str, brand: str) -> str:
     """Render a page. The arguments are all that it depends on."""
-    rendered = render(localized(file_of(name).read_text(encoding="utf-8"), url=url, resource=resource))
-    context = {"brand": brand, "title": rendered.title, "content": rendered.html, "is_index": name == INDEX}
+    file = Path(settings.BASE_DIR) / "docs" / (FILES | REFERENCE)[name]
+    rendered = render(_localized(file.read_text(encoding="utf-8"), url=url, resource=resource, brand=brand))
+    context = {"brand": brand, "title": rendered.title, "content": rendered.html, "page": name}
     return render_to_string("guide.html", context)
 
 
-def file_of(name: str) -> Path:
-    """Return the file of a guide."""
-    return Path(settings.BASE_DIR) / "docs" / FILES[name]
-
-
-def localized(text: str, *, url: str, resource: str) -> str:
-    """Return a guide with the address and the resource of a deployment."""
-    text = text.replace(LOCAL_URL, url)
+def _localized(text: str, *, url: str, resource: str, brand: str) -> str:
+    """Return a page with the address, the resource and the brand of a deployment."""
+    text = text.replace(LOCAL_URL, url).replace(f"X-{LOCAL_BRAND}-", f"X-{brand}-")
     if resource == LOCAL_RESOURCE:
         return text
     # The library needs to know a resource that is not its default.
@@ -82,8 +83,7 @@ def localized(text: str, *, url: str, resource: str) -> str:
     return text.replace(f"/v1/{LOCAL_RESOURCE}/", f"/v1/{resource}/")
 
 
-@dataclass(frozen=True)
-class Rendered:
+class Rendered(NamedTuple):
     """A rendered file: the text of its first heading, and its HTML."""
 
     title: str
@@ -103,35 +103,43 @@ def render(text: str) -> Rendered:
 
 
 def _add_anchors(state: StateCore) -> None:
-    """Give every heading the anchor that it has on GitHub."""
-    for token, content in zip(state.tokens, state.tokens[1:], strict=False):
+    """Give every heading the anchor that it has on GitHub, and every row about an error its code."""
+    codes = {error.code for error in family()}
+    for token, cell, content in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         if token.type == "heading_open":
-            token.attrSet("id", re.sub(r"[^\w\- ]", "", _text_of(content).lower()).replace(" ", "-"))
+            token.attrSet("id", re.sub(r"[^\w\- ]", "", _text_of(cell).lower()).replace(" ", "-"))
+        elif token.type == "tr_open" and (code := _text_of(content)) in codes:
+            token.attrSet("id", code)
 
 
 def _text_of(token: Token) -> str:
-    """Return the text of a heading without its markup."""
     return "".join(child.content for child in token.children or [])
 
 
 def _resolve_links(state: StateCore) -> None:
-    """Replace links to files by the addresses of their pages."""
+    """Replace links to files by the addresses of their pages, and links to other files by their texts."""
+    address: str | None = None
     for child in (child for token in state.tokens for child in token.children or []):
         if child.type == "link_open":
-            child.attrSet("href", resolved(str(child.attrGet("href"))))
+            address = resolved(str(child.attrGet("href")))
+            child.attrSet("href", address or "")
+        if child.type in {"link_open", "link_close"}:
+            child.hidden = address is None
 
 
-def resolved(link: str) -> str:
-    """Return the address of the page that a link in a guide leads to."""
+def resolved(link: str) -> str | None:
+    """Return the address of the page that a link in a file leads to, or None if the file is not a page."""
     path, separator, anchor = link.partition("#")
-    name = path.rpartition("/")[2]
-    if ":" in path or not name.endswith(".md"):
+    if ":" in path or not path:
         return link
-    if name in ELSEWHERE:
-        return ELSEWHERE[name]
-    guide = next(guide for guide, file in FILES.items() if file.endswith(f"/{name}"))
-    page = reverse("guides") if guide == INDEX else reverse("guide", args=[guide])
-    return f"{page}{separator}{anchor}"
+    addresses = {
+        "openapi.json": reverse("openapi"),
+        **{Path(file).name: reverse("guide", args=[guide]) for guide, file in FILES.items()},
+        f"{INDEX}.md": reverse("guides"),
+        **{f"{page}.md": reverse("reference", args=[page]) for page in REFERENCE},
+    }
+    page = addresses.get(path.rpartition("/")[2])
+    return f"{page}{separator}{anchor}" if page else None
 
 
 def _render_code(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:

@@ -1,27 +1,60 @@
-"""The home page, and the page for a failed CSRF check."""
+"""The home page, the example result, and the page for a failed CSRF check. They read no database.
+
+The example is minisim's result of `frost_mage_gear.simc`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from dashboard.public import example
+from dashboard import results
+from jobs.enums import Status
+from jobs.models import Job
+from jobs.results.details import details_in
 from simservice.api.addresses import api_url
 from simservice.api.methods import read_only
 
+SUMMARY = json.loads(Path(__file__).with_name("example.json").read_text())
+DETAILS = details_in(json.loads(Path(__file__).with_name("example_details.json").read_text()))
 # How many of the example's upgrades the home page shows
 UPGRADES = 3
 
 
 @read_only
 def home(request: HttpRequest) -> HttpResponse:
-    """Show the home page."""
     context = {
         "may_sign_up": settings.ALLOW_SIGNUP,
         "welcome_credits": settings.SIGNUP_CREDITS,
-        "upgrades": example.best_upgrades(UPGRADES),
+        "upgrades": best_upgrades(),
         "address": api_url(request),
     }
     return render(request, "home.html", context)
+
+
+def best_upgrades() -> list[dict[str, Any]]:
+    """Return the example's best profilesets, best first. The best one has the full width."""
+    mean, profilesets = SUMMARY["mainActor"]["mean"], SUMMARY["mainActor"]["profilesets"]["results"]
+    best = sorted(profilesets, key=lambda entry: -entry["mean"])[:UPGRADES]
+    gains = [entry["mean"] - mean for entry in best]
+    return [
+        {"name": entry["name"], "change": gain / mean * 100, "width": f"{gain / gains[0] * 100:.1f}%"}
+        for entry, gain in zip(best, gains, strict=True)
+    ]
+
+
+@read_only
+def example(request: HttpRequest) -> HttpResponse:
+    """Show the example with the templates of real results."""
+    job = Job(status=Status.COMPLETED, summary=SUMMARY)
+    context = {
+        "result": results.result_of(job, results.Options.of(request.GET), details=DETAILS),
+        "may_sign_up": settings.ALLOW_SIGNUP,
+    }
+    return render(request, "example.html", context)
 
 
 def form_expired(request: HttpRequest, reason: str = "") -> HttpResponse:  # noqa: ARG001

@@ -1,7 +1,17 @@
 """Results of a job for its pages: the headline, the ranking, the breakdown of the damage, gear and stages.
 
+The one idea: numbers become words and positions here, and templates only place them. `page.load` reads a job's
+summary, details and ranking, and `page.result_of` turns them into a `Result` without a query, also for the example
+of the home page. `options.Options` are the visitor's choices as query parameters, so every view has an address that
+can be shared; invalid parameters count as missing.
+
 Summaries and details come from untrusted profiles and reports: their texts are only escaped, their numbers only
-compared. Pictures are SVG, rendered on the server; their positions are parts of the width.
+compared. Every list is bounded, and extreme numbers stay inside their pictures. Pictures are SVG, rendered on the
+server; their positions are parts of the width (`scale`).
+
+Nothing here decides what a result means: `jobs.results` does.
+
+Start with `page.py`, then `ranking.py`.
 """
 
 from dashboard.results.options import Options

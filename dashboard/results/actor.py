@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dashboard.results import names
 from dashboard.results.breakdown import Breakdown, breakdown_of
@@ -32,8 +32,7 @@ class Who:
     race: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stat:
+class Stat(NamedTuple):
     """A stat as text, and its rating."""
 
     label: str
@@ -112,18 +111,15 @@ def who_of(actor: Actor) -> Who:
 def _stats(stats: Stats) -> list[Stat]:
     """Return the attributes, then the percentages with their ratings."""
     attributes = [
-        Stat(label=names.titled(name), value=f"{stats.attribute[name]:,.0f}", rating="")
+        Stat(names.titled(name), f"{stats.attribute[name]:,.0f}", "")
         for name in ATTRIBUTES
         if stats.attribute.get(name)
     ]
+    found = stats.stats
     percentages = [
-        Stat(
-            label=label,
-            value=f"{stats.stats[percentage] * 100:.1f} %",
-            rating=f"{stats.stats[rating]:,.0f}" if rating in stats.stats else "",
-        )
+        Stat(label, f"{found[percentage] * 100:.1f} %", f"{found[rating]:,.0f}" if rating in found else "")
         for label, percentage, rating in PERCENTAGES
-        if percentage in stats.stats
+        if percentage in found
     ]
     return [*attributes, *percentages]
 

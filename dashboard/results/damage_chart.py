@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.results.headline import clock
-from dashboard.results.scale import WIDTH, Scale, rounded
+from dashboard.results.scale import WIDTH, Label, Scale, rounded
 from jobs.results.details import Timeline
 
 HEIGHT = 200
@@ -12,15 +12,6 @@ MAX_POINTS = 400
 ROWS = 4
 # Steps of the time axis and of the table, in seconds
 SECONDS = (1, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 3600)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Label:
-    """A label of an axis, and its position in percent."""
-
-    text: str
-    at: str
-    anchor: str = "middle"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +25,6 @@ class DamageChart:
     mean: float
     peak: float
     peak_at: str
-    seconds: float
     interval: float
     rows: Sequence[Label]
     columns: Sequence[Label]
@@ -48,36 +38,39 @@ def chart_of(timeline: Timeline | None, *, mean: float | None) -> DamageChart | 
     """
     if timeline is None or not any(value > 0 for value in timeline.values):
         return None
-    values, step = _reduced(timeline)
+    # Means of consecutive values. Negative damage is zero.
+    size = -(-len(timeline.values) // MAX_POINTS)
+    values = _means([max(value, 0.0) for value in timeline.values], size)
+    step = timeline.step * size
     across = Scale(low=0.0, high=step * len(values))
     mean = mean or sum(timeline.values) / len(timeline.values)
     up = rounded(0.0, max(*values, mean), count=ROWS)
     points = [(across.at((number + 0.5) * step), _y(up, value)) for number, value in enumerate(values)]
     line = "L".join(f"{x} {y:g}" for x, y in points)
     peak = max(range(len(values)), key=values.__getitem__)
-    interval = _interval(across.high)
+    ticks = up.ticks(ROWS)
+    # The smallest step of the time axis with at most eight labels
+    interval = next((float(step) for step in SECONDS if across.high / step <= 8), across.high / 8)
+    # The table has half an axis step in each row.
+    row = max(1, round(interval / 2 / timeline.step))
     return DamageChart(
         line=f"M{line}",
         area=f"M{points[0][0]} {HEIGHT}L{line}V{HEIGHT}z",
-        grid="".join(f"M0 {_y(up, tick.value):g}H{WIDTH}" for tick in up.ticks(ROWS)),
+        grid="".join(f"M0 {_y(up, tick.value):g}H{WIDTH}" for tick in ticks),
         mean_y=_y(up, mean),
         mean=mean,
         peak=values[peak],
         peak_at=clock(peak * step),
-        seconds=across.high,
         interval=step,
-        rows=[Label(text=short(tick.value), at=_down(up, tick.value)) for tick in up.ticks(ROWS)],
+        rows=[Label(text=short(tick.value), at=f"{100 - up.at(tick.value) * 100 / WIDTH:g}%") for tick in ticks],
         columns=_columns(across, interval),
-        values=_table(timeline, interval),
+        values=[(clock(n * row * timeline.step), value) for n, value in enumerate(_means(timeline.values, row))],
     )
 
 
-def _reduced(timeline: Timeline) -> tuple[list[float], float]:
-    """Return at most MAX_POINTS means of consecutive values, and their step in seconds. Negative damage is zero."""
-    size = -(-len(timeline.values) // MAX_POINTS)
-    values = [max(value, 0.0) for value in timeline.values]
+def _means(values: Sequence[float], size: int) -> list[float]:
     chunks = [values[start : start + size] for start in range(0, len(values), size)]
-    return [sum(chunk) / len(chunk) for chunk in chunks], timeline.step * size
+    return [sum(chunk) / len(chunk) for chunk in chunks]
 
 
 def _y(up: Scale, value: float) -> float:
@@ -85,32 +78,14 @@ def _y(up: Scale, value: float) -> float:
     return round(HEIGHT - up.at(value) * HEIGHT / WIDTH, 1)
 
 
-def _down(up: Scale, value: float) -> str:
-    return f"{100 - up.at(value) * 100 / WIDTH:g}%"
-
-
-def _interval(seconds: float) -> float:
-    """Return the step of the time axis: the smallest one with at most eight labels."""
-    return next((float(step) for step in SECONDS if seconds / step <= 8), seconds / 8)
-
-
 def _columns(across: Scale, interval: float) -> list[Label]:
     """Return the labels of the time axis. The first and the last one stay inside the picture."""
-    times = [number * interval for number in range(int(across.high / interval + 1e-9) + 1)]
-    return [Label(text=clock(time), at=across.percent(time), anchor=_anchor(across.at(time))) for time in times]
-
-
-def _anchor(position: int) -> str:
-    if not position:
-        return "start"
-    return "end" if position > WIDTH * 0.97 else "middle"
-
-
-def _table(timeline: Timeline, interval: float) -> list[tuple[str, float]]:
-    """Return the mean damage of half an axis step each, as the start of that time and the damage."""
-    size = max(1, round(interval / 2 / timeline.step))
-    chunks = [(start, timeline.values[start : start + size]) for start in range(0, len(timeline.values), size)]
-    return [(clock(start * timeline.step), sum(chunk) / len(chunk)) for start, chunk in chunks]
+    labels = []
+    for number in range(int(across.high / interval + 1e-9) + 1):
+        position = across.at(number * interval)
+        anchor = "start" if not position else "end" if position > WIDTH * 0.97 else "middle"
+        labels.append(Label(text=clock(number * interval), at=across.percent(number * interval), anchor=anchor))
+    return labels
 
 
 def short(value: float) -> str:

@@ -2,21 +2,9 @@
 
 import re
 
-CLASSES = {
-    "death_knight": "Death Knight",
-    "demon_hunter": "Demon Hunter",
-    "druid": "Druid",
-    "evoker": "Evoker",
-    "hunter": "Hunter",
-    "mage": "Mage",
-    "monk": "Monk",
-    "paladin": "Paladin",
-    "priest": "Priest",
-    "rogue": "Rogue",
-    "shaman": "Shaman",
-    "warlock": "Warlock",
-    "warrior": "Warrior",
-}
+CLASSES = (
+    "death_knight demon_hunter druid evoker hunter mage monk paladin priest rogue shaman warlock warrior"
+).split()
 SCHOOLS = ("arcane", "fire", "frost", "holy", "nature", "physical", "shadow")
 SLOTS = {
     "shoulder": "Shoulders",
@@ -48,7 +36,7 @@ def class_of(class_name: str, specialization: str) -> str:
 def specialization_of(class_name: str, specialization: str) -> str:
     """Return specialization and class as a reader expects them, for example "Frost Mage"; empty if unknown."""
     key = class_of(class_name, specialization)
-    label = CLASSES.get(key) or known(class_name)
+    label = key.replace("_", " ").title() or known(class_name)
     spec = known(specialization)
     if not spec or not label or spec.lower().endswith(label.lower()):
         return spec or label

@@ -13,33 +13,23 @@ MAX_NUMBER = 10**6
 UPGRADES = "upgrades"
 SORTS = ("best", "worst", "name", "-name")
 ABILITY_SORTS = ("share", "name", "dps", "executes", "hits", "average", "crit")
-# The names of the parameters
-NAMES = {
-    "search": "q",
-    "only": "only",
-    "group": "group",
-    "sort": "sort",
-    "base": "base",
-    "page": "page",
-    "by": "by",
-    "actor": "actor",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The choices of a visitor. Invalid parameters count as missing."""
 
+    # The parameter is `q`.
     search: str = ""
+    # UPGRADES, or empty for all
     only: str = ""
-    """UPGRADES, or empty for all."""
     group: str = ""
     sort: str = "best"
+    # The place of the entry that the others are compared with; 0 for the profile's baseline
     base: int = 0
-    """The place of the entry that the others are compared with; 0 for the profile's baseline."""
     page: int = 1
+    # The column that sorts the abilities
     by: str = "share"
-    """The column that sorts the abilities."""
     actor: int = 1
 
     @classmethod
@@ -65,7 +55,7 @@ class Options:
     def parameters(self) -> dict[str, str]:
         """Return the parameters that differ from their defaults."""
         return {
-            NAMES[each.name]: str(value)
+            "q" if each.name == "search" else each.name: str(value)
             for each in fields(self)
             if (value := getattr(self, each.name)) != each.default
         }
@@ -76,7 +66,6 @@ class Options:
 
 
 def _choice(value: str | None, choices: Sequence[str]) -> str:
-    """Return a value if it is one of the choices, else the first choice."""
     return value if value is not None and value in choices else choices[0]
 
 

@@ -4,15 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.results import groups, headline, ranking
+from dashboard.results import headline
 from dashboard.results.actor import ActorView, Who, view_of, who_of
-from dashboard.results.baseline import Compared
-from dashboard.results.filters import Filters, filters_of
-from dashboard.results.funnel import FunnelStage, funnel_of
-from dashboard.results.groups import Group
 from dashboard.results.headline import Reading, facts, readings
 from dashboard.results.options import Options
-from dashboard.results.ranking import Ranking
+from dashboard.results.ranking import Compared, Filters, Group, Ranking, filters_of, groups_of, ranking_of
 from jobs.models import Job
 from jobs.results import labels, rankings
 from jobs.results.details import Actor, Details, FightLength, details_of
@@ -21,20 +17,17 @@ from jobs.results.rankings import Entry
 METRICS = {"dps": "DPS", "raid_dps": "Raid DPS"}
 # Actors that are shown side by side; more are shown one at a time.
 MAX_BESIDE = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class ActorLink:
-    """An actor that the page can show, and the query string that does so."""
-
-    name: str
-    is_current: bool
-    link: str
+# In percent. A stage with 1 of 10,000 profilesets stays visible.
+MIN_WIDTH = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The result of a job. Parts without data are empty or None."""
+    """The result of a job. Parts without data are empty or None.
+
+    `filters` are those of `ranking`, or of `actors` if there is no ranking. `fight_lengths` are those of a partial
+    result. `views` are two to MAX_BESIDE actors, which are shown side by side. `choices` are links to all actors.
+    """
 
     metric: str
     actor: Mapping[str, Any] | None
@@ -44,23 +37,20 @@ class Result:
     ranking: Ranking | None
     groups: Sequence[Group]
     filters: Filters | None
-    """Those of `ranking`, or of `actors` if there is no ranking."""
     actors: Ranking | None
-    funnel: Sequence[FunnelStage]
+    funnel: Sequence[dict[str, Any]]
     single_pass: str | None
     partial: bool
     fight_lengths: FightLength | None
-    """Those of a partial result."""
     warnings: Sequence[str]
     view: ActorView | None
     views: Sequence[ActorView]
-    """Two to MAX_BESIDE actors, which are shown side by side."""
-    choices: Sequence[ActorLink]
+    choices: Sequence[dict[str, Any]]
     options: Options
 
 
 def load(job: Job, options: Options) -> Result | None:
-    """Return a job's result with its details, or None if it has none. At most two queries."""
+    """Return a job's result with its details, or None if it has none."""
     if not job.summary or not job.has_result:
         return None
     shown = [*range(MAX_BESIDE), options.actor - 1]
@@ -74,7 +64,7 @@ def result_of(
     details: Details | None = None,
     entries: Sequence[Entry] = (),
 ) -> Result | None:
-    """Return a job's result, or None if it has none. No query.
+    """Return a job's result, or None if it has none.
 
     `entries` are all profilesets if the summary does not list all of them.
     """
@@ -90,25 +80,24 @@ class _Builder:
         self.job, self.options = job, options
         self.summary: Mapping[str, Any] = job.summary or {}
         self.main: Mapping[str, Any] | None = self.summary.get("mainActor")
-        self.stages: Mapping[str, Any] = self.summary.get("multiStage", {})
+        self.listed: Mapping[str, Any] = (self.main or {}).get("profilesets", {})
         self.fight = details.fight if details else None
         self.actors = details.actors if details else ()
-        best = rankings.listed(self._profilesets().get("results", []))
+        best = rankings.listed(self.listed.get("results", []))
         # Only the entries in the summary have their smallest and largest values.
         self.profilesets = [*best, *entries[len(best) :]]
-        self.own = rankings.listed([self.main], first=0)[0] if self.main else None
-        self.variants = Compared(self.profilesets, self.own, base=options.base) if self.own else None
+        own = rankings.listed([self.main], first=0)[0] if self.main else None
+        self.variants = Compared(self.profilesets, own, base=options.base) if own else None
+        # A page with two rankings has the filters of one.
+        self.actor_options = Options() if self.profilesets else options
         self.others = self._other_actors()
 
-    def _profilesets(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = (self.main or {}).get("profilesets", {})
-        return found
-
     def result(self) -> Result:
-        """Return the result."""
         views, current = self._views()
-        ranked, actors, found = self._ranking(), self._actor_ranking(), self._groups()
+        ranked, actors = self._rankings()
+        groups = groups_of(self.variants, self.options) if self.variants else []
         filtered = ranked or actors
+        stages: Mapping[str, Any] = self.summary.get("multiStage", {})
         variants = ranked.count if ranked else 0
         return Result(
             metric=METRICS.get(str(self.summary.get("metric")), "DPS"),
@@ -117,11 +106,11 @@ class _Builder:
             readings=self._readings(),
             facts=facts(self.job, self.fight, iterations=self.summary.get("iterations"), variants=variants),
             ranking=ranked,
-            groups=found,
-            filters=filters_of(self.options, filtered, found) if filtered else None,
+            groups=groups,
+            filters=filters_of(self.options, filtered, groups) if filtered else None,
             actors=actors,
-            funnel=funnel_of(self.stages.get("stages", [])),
-            single_pass=labels.single_pass(self.stages.get("reason", "")) if self.job.multi_stage else None,
+            funnel=_funnel(stages.get("stages", [])),
+            single_pass=labels.single_pass(stages.get("reason", "")) if self.job.multi_stage else None,
             partial=self.job.is_partial,
             fight_lengths=self.actors[0].fight_length if self.actors and self.job.is_partial else None,
             warnings=self.job.listed_warnings,
@@ -138,17 +127,6 @@ class _Builder:
             return readings(self.variants, actor, noun=headline.VARIANT)
         return readings(self.others, actor, noun=headline.ACTOR) if self.others else []
 
-    def _ranking(self) -> Ranking | None:
-        if not self.variants or not self.profilesets:
-            return None
-        count = self._profilesets().get("count", 0)
-        return ranking.ranking_of(self.variants, self.options, count=count, from_baseline=True)
-
-    def _groups(self) -> list[Group]:
-        if not self.variants:
-            return []
-        return groups.pictures(self.variants, link=lambda name: self.options.link(group=name))
-
     def _other_actors(self) -> Compared | None:
         """Return the other actors, compared with the first one, or None for a single actor."""
         listed = self.summary.get("actors", {}).get("results")
@@ -156,36 +134,51 @@ class _Builder:
             return None
         others = sorted(listed[1:], key=lambda actor: -actor["mean"])
         (first,) = rankings.listed(listed[:1], first=0)
-        return Compared(rankings.listed(others), first, base=self._actor_options().base)
+        return Compared(rankings.listed(others), first, base=self.actor_options.base)
 
-    def _actor_options(self) -> Options:
-        """Return the options of the ranking of actors. A page with two rankings has the filters of one."""
-        return Options() if self.profilesets else self.options
-
-    def _actor_ranking(self) -> Ranking | None:
-        """Return the ranking of several actors, or None for a single actor."""
-        if not self.others:
-            return None
-        count = self.summary["actors"].get("count", 0) - 1
-        return ranking.ranking_of(self.others, self._actor_options(), count=count, from_baseline=False)
+    def _rankings(self) -> tuple[Ranking | None, Ranking | None]:
+        """Return the ranking of profilesets and that of several actors. Each is None without entries."""
+        ranked = actors = None
+        if self.variants and self.profilesets:
+            count = self.listed.get("count", 0)
+            ranked = ranking_of(self.variants, self.options, count=count, from_baseline=True)
+        if self.others:
+            count = self.summary["actors"].get("count", 0) - 1
+            actors = ranking_of(self.others, self.actor_options, count=count, from_baseline=False)
+        return ranked, actors
 
     def _views(self) -> tuple[list[ActorView], int]:
         """Return the actors to show in full, and the index of the current one."""
         actors = self.actors or ((Actor(name=self.main["name"]),) if self.main else ())
         current = min(self.options.actor, len(actors)) - 1
-        if len(actors) > MAX_BESIDE:
-            return ([self._view(actors, current)], 0)
-        return [self._view(actors, number) for number in range(len(actors))], current
+        shown = range(len(actors)) if len(actors) <= MAX_BESIDE else [current]
+        views = []
+        for number in shown:
+            main = (self.main or {}) if number == 0 else {}
+            gear, talents = main.get("gear", []), main.get("talents", "")
+            views.append(view_of(actors[number], self.options, gear=gear, talents=talents))
+        return views, current if len(views) == len(actors) else 0
 
-    def _view(self, actors: Sequence[Actor], number: int) -> ActorView:
-        main = (self.main or {}) if number == 0 else {}
-        return view_of(actors[number], self.options, gear=main.get("gear", []), talents=main.get("talents", ""))
-
-    def _choices(self) -> list[ActorLink]:
+    def _choices(self) -> list[dict[str, Any]]:
         if len(self.actors) < 2:
             return []
         chosen = min(self.options.actor, len(self.actors))
         return [
-            ActorLink(name=actor.name, is_current=number == chosen, link=self.options.link(actor=number))
+            {"name": actor.name, "is_current": number == chosen, "link": self.options.link(actor=number)}
             for number, actor in enumerate(self.actors, start=1)
         ]
+
+
+def _funnel(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the stages that ran, each with its part of the largest one."""
+    widest = max((stage["profilesets"] for stage in stages), default=0) or 1
+    return [
+        {
+            "number": stage["stage"],
+            "label": labels.STAGES.get(stage["label"], stage["label"]),
+            "simulated": stage["profilesets"],
+            "culled": stage["culled"],
+            "width": f"{max(stage['profilesets'] / widest * 100, MIN_WIDTH):.1f}%",
+        }
+        for stage in stages
+    ]

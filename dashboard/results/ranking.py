@@ -1,60 +1,91 @@
-"""Rankings: profilesets or actors, best first, compared with a baseline, in pages of ROWS."""
+"""Rankings: profilesets or actors, best first, compared with a baseline, in pages of ROWS.
 
-from collections.abc import Callable, Sequence
+Filters choose the entries that are shown. Groups are entries whose names share a prefix, such as "Trinket: …".
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dashboard.results import names, scale
-from dashboard.results.baseline import EVEN, GAIN, LOSS, Baseline, Compared, interval
 from dashboard.results.options import UPGRADES, Options
-from jobs.results.rankings import Entry
+from jobs.results.rankings import Entry, differs
 
 ROWS = 200
 TICKS = 4
+MAX_GROUPS = 12
+LEAST_ENTRIES = 2
+# Dots of a group that are closer are drawn as one.
+DOT_STEP = 10
+GAIN, LOSS, EVEN = "gain", "loss", "even"
+
+
+class Compared:
+    """Entries, best first, and the kind of each compared with the baseline: the chosen entry, or else `own`.
+
+    The place of each entry is its number. `own` is the entry of the profile itself, and not one of them.
+    """
+
+    def __init__(self, entries: Sequence[Entry], own: Entry, *, base: int) -> None:
+        self.entries, self.own = entries, own
+        self.baseline = entries[base - 1] if 0 < base <= len(entries) else own
+        self.kinds = [self.kind_of(entry) for entry in entries]
+
+    def kind_of(self, entry: Entry) -> str:
+        """Return GAIN, LOSS, or EVEN for a difference within the margin of error; empty for the baseline itself."""
+        if entry is self.baseline:
+            return ""
+        if not differs(entry, self.baseline):
+            return EVEN
+        return GAIN if entry.mean > self.baseline.mean else LOSS
+
+    def change(self, value: float) -> float:
+        """Return by how many percent a value exceeds the baseline's mean, which must not be zero."""
+        return (value - self.baseline.mean) / abs(self.baseline.mean) * 100
+
+    def change_of(self, entry: Entry) -> float | None:
+        """Return by how many percent an entry is better; None for the baseline, and if its mean is zero."""
+        return None if entry is self.baseline or not self.baseline.mean else self.change(entry.mean)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One entry. `place` is None for the profile's baseline. `bar` and `whisker` are SVG paths."""
+class RankedRow:
+    """One entry. `place` is None for the profile's baseline. `bar` and `whisker` are SVG paths.
+
+    `kind` is relative to the baseline, and empty for the baseline. `difference` is in percent of the baseline.
+    """
 
     place: int | None
     prefix: str
     name: str
     mean: float
     error: float
-    stage: int | None
     kind: str
-    """GAIN, LOSS or EVEN, relative to the baseline; empty for the baseline."""
     difference: float | None
-    """In percent of the baseline."""
     bar: str
     whisker: str
+    # Whether the bar is longer than the axis
     is_cut: bool
-    """Whether the bar is longer than the axis."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """How many entries are better, not clearly different, and worse than the baseline."""
-
-    gains: int
-    even: int
-    losses: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
     """One page of a ranking.
 
-    `count` is the number of entries without the profile's baseline, `listed` how many of them can be shown, and
-    `matching` how many match the filters.
+    `gains`, `even` and `losses` are the numbers of entries that are better than the baseline, not clearly
+    different, and worse. `count` is the number of entries without the profile's baseline, `listed` how many of them
+    can be shown, and `matching` how many match the filters.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[RankedRow]
     baseline: Entry
     is_own_baseline: bool
+    # Whether bars start at the baseline, with an axis in percent, or at zero
     from_baseline: bool
-    """Whether bars start at the baseline, with an axis in percent, or at zero."""
-    counts: Counts
+    gains: int
+    even: int
+    losses: int
     count: int
     listed: int
     matching: int
@@ -75,27 +106,32 @@ class Ranking:
 
 def ranking_of(compared: Compared, options: Options, *, count: int, from_baseline: bool) -> Ranking:
     """Return the page of a ranking that the options choose."""
-    own, baseline, kinds = compared.own, compared.baseline, compared.kinds
+    own, baseline = compared.own, compared.baseline
     matching = _sorted(_matching(compared, options), options)
     start = (min(options.page, -(-len(matching) // ROWS) or 1) - 1) * ROWS
     part = matching[start : start + ROWS]
-    shown = _sorted([*part, *_pinned(part, baseline, own)], options)
-    axis = _Axis(baseline, shown, from_baseline=from_baseline and baseline.entry.mean != 0)
+    # Every page shows both baselines.
+    pinned = [own] if baseline is own else [own, baseline]
+    shown = _sorted([*part, *(entry for entry in pinned if not any(entry is each for each in part))], options)
+    axis = _Axis(compared, shown, from_baseline=from_baseline and baseline.mean != 0)
     last = min(start + ROWS, len(matching))
-    rows = [_row(entry, baseline, axis) for entry in shown]
+    rows = [_row(entry, compared, axis) for entry in shown]
+    gains, even, losses = map(compared.kinds.count, (GAIN, EVEN, LOSS))
     return Ranking(
         rows=rows,
-        baseline=baseline.entry,
-        is_own_baseline=baseline.entry is own,
+        baseline=baseline,
+        is_own_baseline=baseline is own,
         from_baseline=axis.from_baseline,
-        counts=Counts(gains=kinds.count(GAIN), even=kinds.count(EVEN), losses=kinds.count(LOSS)),
+        gains=gains,
+        even=even,
+        losses=losses,
         count=max(count, len(compared.entries)),
         listed=len(compared.entries),
         matching=len(matching),
         first=start + 1,
         last=last,
         axis=axis.ticks,
-        grid=axis.grid,
+        grid="".join(f"M{axis.scale.at(tick.value)} 0V34" for tick in axis.ticks),
         zero=f"M{axis.origin} 0V34",
         has_cut_bars=any(row.is_cut for row in rows),
         previous=options.link(page=start // ROWS) if start else "",
@@ -104,7 +140,7 @@ def ranking_of(compared: Compared, options: Options, *, count: int, from_baselin
 
 
 def _matching(compared: Compared, options: Options) -> list[Entry]:
-    """Return the entries that the filters leave. A search ignores case."""
+    """Return the entries that match the filters. A search ignores case."""
     text, group = options.search.casefold(), options.group
     return [
         entry
@@ -113,12 +149,6 @@ def _matching(compared: Compared, options: Options) -> list[Entry]:
         and (not group or names.prefix_of(entry.name) == group)
         and (options.only != UPGRADES or kind == GAIN)
     ]
-
-
-def _pinned(shown: Sequence[Entry], baseline: Baseline, own: Entry) -> list[Entry]:
-    """Return the baselines that every page shows, without those it shows anyway."""
-    pinned = [own] if baseline.entry is own else [own, baseline.entry]
-    return [entry for entry in pinned if not any(entry is each for each in shown)]
 
 
 SORT_KEYS: dict[str, Callable[[Entry], tuple[float, int] | tuple[str, int]]] = {
@@ -136,13 +166,16 @@ def _sorted(entries: Sequence[Entry], options: Options) -> list[Entry]:
 class _Axis:
     """The axis of the rows shown, in percent of the baseline, or in the metric's unit from zero."""
 
-    def __init__(self, baseline: Baseline, shown: Sequence[Entry], *, from_baseline: bool) -> None:
+    def __init__(self, compared: Compared, shown: Sequence[Entry], *, from_baseline: bool) -> None:
         self.from_baseline = from_baseline
-        self.value = baseline.change if from_baseline else float
-        self.scale = scale.around(0.0, [(self.value(low), self.value(high)) for low, high in map(interval, shown)])
+        self.value = compared.change if from_baseline else float
+        self.scale = scale.around(0.0, list(map(self.interval, shown)))
         self.origin = self.scale.at(0.0)
         self.ticks = self.scale.ticks(TICKS)
-        self.grid = "".join(f"M{self.scale.at(tick.value)} 0V34" for tick in self.ticks)
+
+    def interval(self, entry: Entry) -> tuple[float, float]:
+        """Return the 95 % confidence interval of an entry's mean, in the unit of the axis."""
+        return self.value(entry.mean - entry.error), self.value(entry.mean + entry.error)
 
     def bar(self, entry: Entry) -> str:
         """Return the line from the origin to an entry's mean."""
@@ -151,30 +184,128 @@ class _Axis:
 
     def whisker(self, entry: Entry) -> str:
         """Return the confidence interval as a line with two caps, without the ends that the axis does not reach."""
-        ends = [self.value(end) for end in interval(entry)]
+        ends = self.interval(entry)
         if not any(map(self.scale.contains, ends)):
             return ""
         low, high = map(self.scale.at, ends)
         caps = "".join(f"M{self.scale.at(end)} 13.5v7" for end in ends if self.scale.contains(end))
         return f"M{low} 17H{high}{caps}"
 
-    def cuts(self, entry: Entry) -> bool:
-        """Return whether the axis ends before an entry's mean."""
-        return not self.scale.contains(self.value(entry.mean))
 
-
-def _row(entry: Entry, baseline: Baseline, axis: _Axis) -> Row:
+def _row(entry: Entry, compared: Compared, axis: _Axis) -> RankedRow:
     prefix, name = names.split(entry.name)
-    return Row(
+    return RankedRow(
         place=entry.number or None,
         prefix=prefix,
         name=name,
         mean=entry.mean,
         error=entry.error,
-        stage=entry.stage,
-        kind=baseline.kind_of(entry),
-        difference=baseline.change_of(entry),
+        kind=compared.kind_of(entry),
+        difference=compared.change_of(entry),
         bar=axis.bar(entry),
         whisker=axis.whisker(entry),
-        is_cut=axis.cuts(entry),
+        is_cut=not axis.scale.contains(axis.value(entry.mean)),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A group, its best entry, and its entries as dots on a line: an SVG path for each kind of difference."""
+
+    name: str
+    count: int
+    best_name: str
+    difference: float | None
+    kind: str
+    dots: Mapping[str, str]
+    best_dot: str
+    zero: str
+    link: str
+
+
+def groups_of(compared: Compared, options: Options) -> list[Group]:
+    """Return the largest groups as pictures on one axis, the group with the best entry first."""
+    by_prefix: dict[str, list[Entry]] = defaultdict(list)
+    for entry in compared.entries:
+        by_prefix[names.prefix_of(entry.name)].append(entry)
+    large = [group for group in by_prefix.items() if group[0] and len(group[1]) >= LEAST_ENTRIES]
+    largest = sorted(large, key=lambda group: -len(group[1]))[:MAX_GROUPS]
+    if len(largest) < 2:
+        return []
+    middle = compared.baseline.mean
+    axis = scale.around(middle, [(entry.mean, entry.mean) for _, entries in largest for entry in entries])
+    return [
+        Group(
+            name=name,
+            count=len(entries),
+            best_name=names.split(entries[0].name)[1],
+            difference=compared.change_of(entries[0]),
+            kind=compared.kind_of(entries[0]),
+            dots=_dots(entries, compared.kinds, axis),
+            best_dot=f"M{axis.at(entries[0].mean)} 10h0",
+            zero=f"M{axis.at(middle)} 0V20",
+            link=options.link(group=name),
+        )
+        for name, entries in sorted(largest, key=lambda group: -group[1][0].mean)
+    ]
+
+
+def _dots(entries: Sequence[Entry], kinds: Sequence[str], axis: scale.Scale) -> dict[str, str]:
+    """Return the dots of each kind of difference as zero-length lines with round ends."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for entry in entries:
+        found[kinds[entry.number - 1] or EVEN].add(axis.at(entry.mean) // DOT_STEP * DOT_STEP)
+    return {kind: "".join(f"M{at} 10h0" for at in sorted(places)) for kind, places in found.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """The filters of a ranking. `reset` is the link that removes them all and keeps the baseline.
+
+    `shows` and `groups` are links to other parts of the ranking, with the numbers of their entries.
+    `by_name` and `by_mean` are columns that sort it, with the link to the next and the current direction.
+    """
+
+    shows: Sequence[dict[str, Any]]
+    groups: Sequence[dict[str, Any]]
+    by_name: Mapping[str, str]
+    by_mean: Mapping[str, str]
+    own_baseline: str
+    reset: str
+    are_set: bool
+    kept_by_search: Sequence[tuple[str, str]]
+    kept_by_baseline: Sequence[tuple[str, str]]
+
+
+def filters_of(options: Options, ranking: Ranking, groups: Sequence[Group]) -> Filters:
+    """Return the filters of a ranking. The link to the current group leads back to all groups."""
+    shows = [("All", ranking.listed, ""), ("Only upgrades", ranking.gains, UPGRADES)]
+    return Filters(
+        shows=[
+            {"label": label, "count": count, "link": options.link(only=only), "is_current": options.only == only}
+            for label, count, only in shows
+        ],
+        groups=[
+            {
+                "label": group.name,
+                "count": group.count,
+                "link": options.link(group="") if options.group == group.name else group.link,
+                "is_current": options.group == group.name,
+            }
+            for group in groups
+        ],
+        by_name=_sort(options, name="ascending", **{"-name": "descending"}),
+        by_mean=_sort(options, best="descending", worst="ascending"),
+        own_baseline=options.link(base=0),
+        reset=options.link(search="", only="", group=""),
+        are_set=bool(options.search or options.only or options.group),
+        kept_by_search=options.without("q", "page"),
+        kept_by_baseline=options.without("base"),
+    )
+
+
+def _sort(options: Options, **directions: str) -> dict[str, str]:
+    """Return a column whose link sorts by the first of two sorts, or by the second if it does already."""
+    first, second = directions
+    following = second if options.sort == first else first
+    return {"link": options.link(sort=following), "direction": directions.get(options.sort, "")}

@@ -8,8 +8,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.results import names
-from dashboard.results.baseline import EVEN
-from dashboard.results.ranking import Ranking, Row
+from dashboard.results.ranking import EVEN, RankedRow, Ranking
 from dashboard.templatetags.job_labels import change, whole
 
 register = template.Library()
@@ -40,7 +39,7 @@ def ranking_rows(ranking: Ranking, *, ranking_id: str, has_buttons: bool) -> Saf
     return format_html_join("", ROW, rows)
 
 
-def _cells(row: Row, *, has_buttons: bool) -> dict[str, str]:
+def _cells(row: RankedRow, *, has_buttons: bool) -> dict[str, str]:
     """Return the contents of a row; `format_html_join` escapes those that are not marked as safe."""
     shown = names.shortened(row.name)
     return {
@@ -60,13 +59,13 @@ def _cells(row: Row, *, has_buttons: bool) -> dict[str, str]:
     }
 
 
-def _place(row: Row, *, has_buttons: bool) -> str:
+def _place(row: RankedRow, *, has_buttons: bool) -> str:
     if not row.place:
         return NOTHING
     return format_html(PLACE_BUTTON, row.place) if row.kind and has_buttons else str(row.place)
 
 
-def _tag(row: Row) -> str:
+def _tag(row: RankedRow) -> str:
     """Return the mark of the current baseline, or of the profile's own."""
     if not row.kind:
         return BASELINE_TAG

@@ -180,7 +180,7 @@ class BuildView(JobsEndpoint):
 
 
 def _build_list(current: Sequence[tuple[Channel, models.Build]]) -> BuildList:
-    """Return the body of `GET builds` (docs/reference/contract.md#list-builds)."""
+    """Return the body of `GET builds` (docs/reference/api.md#list-builds)."""
     builds: list[ChannelBuild] = [{"channel": channel, **_build_object(build)} for channel, build in current]
     return {"generatedAt": iso(timezone.now()), "builds": builds}
 

@@ -77,7 +77,7 @@ class CancelJobView(JobsEndpoint):
 
 
 def _cancellation_object(job: models.Job, outcome: cancellation.Cancellation) -> Cancellation:
-    """Return the body of `POST jobs/{id}/cancel` (docs/reference/contract.md#cancel-a-job)."""
+    """Return the body of `POST jobs/{id}/cancel` (docs/reference/api.md#cancel-a-job)."""
     job_id, metadata = str(job.pk), job.metadata
     if outcome.requested_at is None:
         return {"success": True, "id": job_id, "status": "cancelled", "metadata": metadata}

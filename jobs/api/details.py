@@ -6,8 +6,7 @@
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from jobs.api.summary import Item
-from simc.report_abilities import MAX_ABILITIES
-from simc.report_details import MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
+from simc.report_details import MAX_ABILITIES, MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
 from simservice.api.shapes import Count, Percent, Rule
 
 Fraction = Annotated[float, Rule(minimum=0, maximum=1)]

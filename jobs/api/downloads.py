@@ -98,7 +98,7 @@ class ByteRange:
 @read_only
 @limited_by_address
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
-    """Respond with the content of an artifact (docs/reference/contract.md#artifacts)."""
+    """Respond with the content of an artifact (docs/reference/api.md#artifacts)."""
     artifact = queries.find_download(token)
     try:
         response = error_response(NotFound(), request) if artifact is None else _respond(request, artifact)

@@ -1,4 +1,4 @@
-"""The HTTP errors of jobs, and those that stand for `jobs/errors.py` (docs/reference/contract.md#error-codes)."""
+"""The HTTP errors of jobs, and those that stand for `jobs/errors.py` (docs/reference/errors.md#codes)."""
 
 from typing import Any
 from uuid import UUID

@@ -291,7 +291,7 @@ class JobProfileView(JobsEndpoint):
 def job_list(
     account: Account, jobs: Sequence[models.Job], *, limit: int, next_cursor: str | None, links: LinkBuilder
 ) -> JobList:
-    """Return the body of `GET jobs` (docs/reference/contract.md#list-jobs)."""
+    """Return the body of `GET jobs` (docs/reference/api.md#list-jobs)."""
     page: Page = {
         "limit": limit,
         "hasMore": next_cursor is not None,
@@ -317,7 +317,7 @@ def _listed_job(job: models.Job, links: LinkBuilder) -> ListedJob:
 
 
 def job_object(job: models.Job, links: LinkBuilder) -> Job:
-    """Return the body of `GET jobs/{id}` (docs/reference/contract.md#job-object)."""
+    """Return the body of `GET jobs/{id}` (docs/reference/api.md#job-object)."""
     return {
         "id": str(job.pk),
         "status": job.public_status,
@@ -371,7 +371,7 @@ def ceiling(job: models.Job) -> Ceiling:
 
 
 def ceiling_of(*, credit_cap: int, runtime_seconds: int | None, queue_seconds: int | None) -> Ceiling:
-    """Return limits as an object. Variant R does not report credits (docs/reference/contract.md#variants)."""
+    """Return limits as an object. Variant R does not report credits (docs/reference/api.md#variants)."""
     return {
         "maxCredits": credit_cap if api_mode.current().shows_credit_ceiling else None,
         "runtimeSeconds": runtime_seconds,

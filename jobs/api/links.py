@@ -43,8 +43,8 @@ class LinkBuilder:
         return self.base + path_to("artifact", artifact.token)
 
     def docs(self, anchor: str) -> str:
-        """Return the URL of a section of the documentation page."""
-        return f"{self.base}/docs#{anchor}"
+        """Return the URL of a section of the API's rules: `docs/reference/api.md`."""
+        return f"{self.base}/docs/api#{anchor}"
 
 
 def path_to(name: str, token: str) -> str:

@@ -91,7 +91,7 @@ GET_MANIFEST = Operation(
 @read_only
 @limited_by_address
 def manifest(request: HttpRequest, token: str) -> JsonResponse:
-    """Respond with the manifest of a job that has ended (docs/reference/contract.md#manifest)."""
+    """Respond with the manifest of a job that has ended (docs/reference/api.md#manifest)."""
     job = queries.find_shared(token)
     if job is None or not job.is_terminal:
         return error_response(NotFound(), request)

@@ -124,7 +124,7 @@ class JobResultView(PolledEndpoint):
 
 
 def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: LinkBuilder) -> JobResult:
-    """Return the body of `GET jobs/{id}/result` (docs/reference/contract.md#job-result)."""
+    """Return the body of `GET jobs/{id}/result` (docs/reference/api.md#job-result)."""
     listed: list[ResultArtifact] = [
         {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in stored
     ]

@@ -237,7 +237,7 @@ def _read_wait(text: str) -> int:
 def _status_object(
     job: models.Job, current: progress.Progress, log_entries: Sequence[progress.LogEntry] | None
 ) -> JobStatus:
-    """Return the body of `GET jobs/{id}/status` (docs/reference/contract.md#job-status)."""
+    """Return the body of `GET jobs/{id}/status` (docs/reference/api.md#job-status)."""
     start = estimated_start(job) if job.is_waiting else None
     return {
         "id": str(job.pk),

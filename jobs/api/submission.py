@@ -33,7 +33,7 @@ from jobs.api.submission_request import (
 )
 from jobs.submission import accept
 from jobs.submission.accept import Accepted, Replay
-from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.idempotency import ByIdempotencyKey
 from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
 from simservice.api.errors import ApiError, ValidationFailed
@@ -177,9 +177,9 @@ class SubmissionView(JobsEndpoint):
     def post(self, request: Request) -> HttpResponse:
         submission = read_submission(request)
         key = self.caller().key
-        keyed = KeyedRequest(key, idempotency_key(request), submission, render=self.render_accepted)
+        keyed = ByIdempotencyKey(key, idempotency_key(request), submission, render=self.render_accepted)
         with plain_text.named_as_sent(request):
-            outcome = accept.submit(submission, sender=Sender(key.client, key), deduplication=keyed)
+            outcome = accept.submit(submission, sender=Sender(key.client, key), once=keyed)
         if isinstance(outcome, Replay):
             headers = {"X-Idempotent-Replay": "true"}
             return HttpResponse(outcome.response, content_type="application/json", headers=headers)
@@ -231,7 +231,7 @@ def refusal_of(error: ApiError) -> RefusedSubmission:
 
 
 def submitted(accepted: Accepted, links: LinkBuilder) -> Submitted:
-    """Return the body of an accepted submission (docs/reference/contract.md#submission-response)."""
+    """Return the body of an accepted submission (docs/reference/api.md#submit-a-job)."""
     job = accepted.job
     body: Submitted = {
         "success": True,

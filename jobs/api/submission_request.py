@@ -1,4 +1,4 @@
-"""Fields of a submission and their validation (docs/reference/contract.md#json-fields)."""
+"""Fields of a submission and their validation (docs/reference/api.md#submit-a-job)."""
 
 import json
 from collections.abc import Mapping
@@ -222,7 +222,7 @@ def from_json(body: Any) -> Submission:
 
 
 def reject_large_profile(body: Any) -> None:
-    """Raise ProfileTooLarge; checked before all other fields (docs/reference/contract.md#order-of-checks)."""
+    """Raise ProfileTooLarge; checked before all other fields (docs/reference/errors.md#order-of-checks)."""
     profile = body.get("profile") if isinstance(body, dict) else None
     text = profile.get("text") if isinstance(profile, dict) else None
     if isinstance(text, str) and len(text.encode("utf-8", "surrogatepass")) > MAX_PROFILE_BYTES:

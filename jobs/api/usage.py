@@ -128,7 +128,7 @@ class UsageView(JobsEndpoint):
 def _usage_object(
     period: usage.UsagePeriod, snapshot: usage.ActiveJobs, *, plan: Plan, reads: Window | None
 ) -> Usage:
-    """Return the body of `GET usage`; `reads` is None without Redis (docs/reference/contract.md#usage)."""
+    """Return the body of `GET usage`; `reads` is None without Redis (docs/reference/api.md#usage)."""
     limits = _plan_limits(plan)
     return {
         "period": {

@@ -33,8 +33,7 @@ from jobs.submission import accept, dry_run
 from jobs.submission.dry_run import DryRun
 from jobs.submission.validation import Ceilings, Sender
 from simc.profiles.analysis import LISTED_NAMES, LISTED_WARNINGS
-from simc.profiles.policy import Refusal
-from simc.profiles.refusals import LISTED_REFUSALS
+from simc.profiles.policy import LISTED_REFUSALS, Refusal
 from simservice.api import errors
 from simservice.api.errors import ApiError
 from simservice.api.exception_handler import as_api_error
@@ -222,7 +221,7 @@ def _failure(found: DryRun) -> RefusedSubmission | None:
 
 
 def _validation(found: DryRun, *, refusal: RefusedSubmission | None, deprecations: list[Deprecation]) -> Validation:
-    """Return the body of `POST jobs/validate` (docs/reference/contract.md#dry-run)."""
+    """Return the body of `POST jobs/validate` (docs/reference/api.md#dry-run)."""
     return {
         "valid": refusal is None,
         "refusal": refusal,

@@ -13,6 +13,7 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 from django.utils import timezone
 
+from jobs.errors import GivesUp, WorkerStops
 from jobs.models import Artifact, Job
 from simservice import shutdown, storages
 from simservice.ids import new_token, next_id
@@ -42,7 +43,7 @@ FILE_NAMES = {
 }
 
 
-class NotStored(Exception):
+class NotStored(GivesUp):
     """A file could not be stored because of the service; the attempt must not end without it."""
 
 
@@ -180,7 +181,8 @@ def _save(files: Mapping[str, IO[bytes]]) -> None:
             return _save_once(files)
         except OSError as error:
             logger.warning("%s: not stored; trying again: %s", ", ".join(files), error)
-        shutdown.stop.require_time()
+        if not shutdown.stop.has_time():
+            raise WorkerStops
         time.sleep(wait_seconds)
     return _save_once(files)
 
@@ -203,7 +205,7 @@ def storage_name(job: Job, kind: Artifact.Kind, *, stage: int | None = None) -> 
 
 
 def file_name(kind: Artifact.Kind, *, stage: int | None) -> str:
-    """Return an artifact's name for callers: `docs/reference/contract.md#artifacts`.
+    """Return an artifact's name for callers: `docs/reference/api.md#artifacts`.
 
     `stage` is None for the CSV table, and if the job has no stages.
     """

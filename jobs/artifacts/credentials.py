@@ -1,6 +1,6 @@
 """Game credentials of jobs: encrypted, in Redis only, and deleted when the job ends.
 
-They are never in the database, a message, a log or a command line: `docs/reference/contract.md#game-credentials`.
+They are never in the database, a message, a log or a command line: `docs/reference/api.md#game-credentials`.
 """
 
 import json

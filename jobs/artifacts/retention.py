@@ -1,4 +1,4 @@
-"""Retention of jobs: `docs/reference/contract.md#retention`.
+"""Retention of jobs: `docs/reference/limits.md#retention`.
 
 Each job is kept for the days of its plan at submission, so a changed plan affects new jobs only.
 

@@ -1,1 +1,17 @@
-"""One attempt at a job: its stages, its lease, its budget and its results."""
+"""One attempt at a job: its build, its stages, its results and its end.
+
+Every stage has one or more shards, and each shard runs as one simulator process. A stage of one shard runs in the
+slot that claimed the job; of several shards, free slots help with some. Both take the same path: `SimulatorRun`
+starts the process, records its run, watches its time limit and judges its end, whoever claimed the shard. The
+conductor collects the results of several shards from the storage, and merges them into one report.
+
+Promises: every write names the attempt, and that of a shard its try, so a slot that lost its lease changes nothing.
+No process runs longer than the job has credits for. A database that restarts only delays a run. Errors that end an
+attempt but not its job are `GivesUp`; the job then returns to the queue, at once or when its lease expires.
+
+Not here: which job or shard comes next (the queue), changes of a status (the lifecycle), and the confinement of the
+process (the sandbox).
+
+Start reading with `attempt.execute`, then `stages.Stages.run`, `conductor.OnlyShard` and
+`simulator_run.SimulatorRun`.
+"""

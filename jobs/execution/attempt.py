@@ -6,41 +6,44 @@ stops its simulator and gives up (`docs/reference/state-machine.md#attempts-and-
 
 import logging
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db import Error as DatabaseError
 from django.db.models import F
+from django.utils import timezone
 
 from jobs import registry
 from jobs.artifacts import artifact_files, credentials
 from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, ReturnCause, Status
-from jobs.errors import CredentialStoreUnavailable
+from jobs.errors import CredentialStoreUnavailable, GivesUp
 from jobs.execution.lease import Lease, LeaseLost
-from jobs.execution.machine import machine
-from jobs.execution.preparation import prepare
-from jobs.execution.shard_run import BuildReplaced
-from jobs.execution.simulation import BuildBroken, MachineFault, RunLost
-from jobs.execution.stages import Stages
+from jobs.execution.machine import LOST_PAUSE_SECONDS, MachineFault, RunLost, machine
+from jobs.execution.simulator_run import BuildBroken
+from jobs.execution.stages import run_stages
+from jobs.execution.time_limits import Budget
 from jobs.lifecycle import counters, job_moves
 from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
-from jobs.models import Artifact, Job
+from jobs.models import Artifact, Build, Job
 from jobs.planning.input_text import CannotRun
 from jobs.queue import claims
 from jobs.queue.expiring_set import Skipped
-from simservice.shutdown import WorkerStops
+from simservice.postgresql.rows import RowReader
+from simservice.postgresql.statements import load, run
 from simservice.telemetry import causes, tracing
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
+_BUILD = RowReader(Build, without=["profiles", "includable"])
+SQL = load(__file__, columns=_BUILD.columns)
 REDIS_ATTEMPTS = 10
 REDIS_RETRY_SECONDS = 1.0
-# A pause, so that a slot whose launcher cannot be restarted does not fail one job after another.
-LOST_PAUSE_SECONDS = 5.0
 # Builds that this machine lacks, so that not every job tries them
 absent_builds = Skipped[UUID](seconds=60)
 
@@ -52,22 +55,11 @@ CREDENTIALS_LOST = Outcome(
 )
 
 
-class NoBuildHere(Exception):
+class NoBuildHere(GivesUp):
     """This machine lacks all builds that the job can run on."""
 
-
-# An attempt that ends with one of these does not end its job.
-GIVEN_UP = (
-    LeaseLost,
-    WorkerStops,
-    BuildBroken,
-    BuildReplaced,
-    NoBuildHere,
-    RunLost,
-    MachineFault,
-    DatabaseError,
-    artifact_files.NotStored,
-)
+    requeue_reason = f"{socket.gethostname()} has none of the job's builds"
+    keeps_deadline = True
 
 
 def execute(job: Job) -> None:
@@ -82,30 +74,24 @@ def execute(job: Job) -> None:
         try:
             with machine.counts_failures():
                 _run_to_end(job, lease)
-        except LeaseLost:
-            logger.warning("job %s attempt %s lost its lease", job.pk, job.attempt)
-        except WorkerStops:
-            _requeue(job, lease, reason="the worker was shut down")
-        except (BuildBroken, BuildReplaced) as error:
-            what = "was replaced" if isinstance(error, BuildReplaced) else "stopped working"
-            _requeue(job, lease, reason=f"the build {what} during the run")
-        except NoBuildHere:
-            # The job keeps its deadline, so that it ends even if no machine can run it.
-            claims.branches_without_builds.add(job.git_branch)
-            reason = f"{socket.gethostname()} has none of the job's builds"
-            _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
-        except MachineFault as error:
-            # The attempt is not counted. The job keeps its deadline, so that it ends even if no machine can run it.
-            causes.report_of(error)
-            reason = f"{socket.gethostname()}: {error}"
-            _requeue(job, lease, reason=reason, queue_deadline_at=F("queue_deadline_at"))
-        except RunLost as error:
-            # The sweep retries the job and limits its attempts, so a job that always loses its run ends.
-            logger.error("job %s attempt %s is given up: %s", job.pk, job.attempt, error)
-            lease.lost.wait(LOST_PAUSE_SECONDS)
-        except (DatabaseError, artifact_files.NotStored):
+        except GivesUp as error:
+            _give_up(job, lease, error)
+        except DatabaseError:
             # The lease expires, and the sweep returns the job to the queue.
             logger.exception("job %s attempt %s is given up: its results cannot be stored", job.pk, job.attempt)
+
+
+def _give_up(job: Job, lease: Lease, error: GivesUp) -> None:
+    """Return the job to the queue, or leave that to the sweep, which limits the attempts of a job."""
+    if error.requeue_reason is None:
+        level = logging.WARNING if isinstance(error, LeaseLost) else logging.ERROR
+        logger.log(level, "job %s attempt %s is given up: %s", job.pk, job.attempt, error, exc_info=error.__cause__)
+        if isinstance(error, RunLost):
+            lease.lost.wait(LOST_PAUSE_SECONDS)
+        return
+    causes.report_of(error)
+    deadline = {"queue_deadline_at": F("queue_deadline_at")} if error.keeps_deadline else {}
+    _requeue(job, lease, reason=error.requeue_reason, **deadline)
 
 
 def _requeue(job: Job, lease: Lease, *, reason: str, **changes: Any) -> None:
@@ -118,8 +104,7 @@ def _requeue(job: Job, lease: Lease, *, reason: str, **changes: Any) -> None:
 def _run_to_end(job: Job, lease: Lease) -> None:
     """Run the attempt and end the job with its outcome, or with an internal error.
 
-    Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, NoBuildHere, RunLost, MachineFault, NotStored or a
-    database error.
+    Raises GivesUp or a database error.
     """
     stored: list[Artifact] = []
     try:
@@ -127,7 +112,7 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         lease.retry(lambda: conclude(job, outcome, stored))
         if outcome.sim_duration_ms:
             machine.record_success()
-    except GIVEN_UP:
+    except (GivesUp, DatabaseError):
         _discard(job, stored)
         raise
     except Exception as error:
@@ -169,7 +154,7 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     A build that cannot be run is marked as broken, unless this machine lacks it. In both cases, a job that has not
     started runs on the next build.
 
-    Raises LeaseLost, WorkerStops, BuildBroken for a job that has started, NoBuildHere, or a database error.
+    Raises GivesUp or a database error.
     """
     secrets = _fetch_credentials(job, lease) if job.has_credentials else None
     if job.has_credentials and secrets is None:
@@ -177,7 +162,7 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     missing = [*absent_builds.current()]
     while (prepared := prepare(job, missing=missing)) is not None:
         try:
-            return Stages(job, prepared, lease, secrets=secrets, stored=stored).run()
+            return _run_prepared(job, prepared, lease, secrets=secrets, stored=stored)
         except (CannotRun, BuildBroken) as error:
             if not registry.is_installed(prepared.build):
                 logger.warning("the build %s is not on this machine: %s", prepared.build, error)
@@ -190,8 +175,52 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
             if job.status != Status.STARTING:
                 raise BuildBroken(str(error)) from error
     if registry.available(job.git_branch).exists():
+        claims.branches_without_builds.add(job.git_branch)
         raise NoBuildHere
     return BUILD_UNAVAILABLE
+
+
+def _run_prepared(
+    job: Job, prepared: "Preparation", lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
+) -> Outcome:
+    """Run the job's stages on the prepared build. Raises what `run_stages` raises."""
+    if prepared.cancel_requested:
+        lease.cancelled.set()
+    budget = Budget.of(job, hold_credits=prepared.hold_credits)
+    build, text = prepared.build, prepared.profile_text
+    return run_stages(job, build, text, lease=lease, budget=budget, secrets=secrets, stored=stored)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """The build that a job runs on now, its profile, its hold, and whether its cancellation was requested."""
+
+    build: Build
+    profile_text: str
+    hold_credits: int
+    cancel_requested: bool
+
+
+def prepare(job: Job, *, missing: Sequence[UUID] = ()) -> Preparation | None:
+    """Return the data that a claimed job needs, or None if no build is available. One query.
+
+    `missing` are builds that this machine lacks. Do not keep the build: it can be withdrawn at any time.
+    """
+    parameters = registry.order_parameters(timezone.now()) | {
+        "job_id": job.pk,
+        "git_branch": job.git_branch,
+        "pinned_build_id": job.pinned_build_id,
+        "missing": list(missing),
+    }
+    for row in run(SQL[f"prepare_{job.channel}"], values=parameters):
+        profile_text, hold_credits, cancel_requested = row[_BUILD.width :]
+        return Preparation(
+            build=_BUILD.instance(row),
+            profile_text=profile_text,
+            hold_credits=hold_credits,
+            cancel_requested=cancel_requested,
+        )
+    return None
 
 
 def _fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:
@@ -206,5 +235,5 @@ def _fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:
         except CredentialStoreUnavailable:
             logger.warning("job %s waits for Redis, which has its credentials", job.pk)
         if lease.lost.wait(REDIS_RETRY_SECONDS):
-            raise LeaseLost(job.pk)
+            raise LeaseLost
     return None

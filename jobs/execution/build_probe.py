@@ -6,7 +6,7 @@ from jobs.execution import runner
 from jobs.execution.directories import private_directory
 from jobs.models import Build
 from sandbox.confinement import NotRunnable, require_runnable
-from sandbox.process import NotExecutable, SimulatorNotStarted
+from sandbox.process import NotExecutable, NotStarted
 from simc import command
 from simc.command import BuildVersion
 
@@ -49,7 +49,7 @@ def _probe(build: Build) -> str:
                 ended = process.wait(PROBE_SECONDS)
     except (NotRunnable, NotExecutable) as error:
         raise UnusableBuild(str(error)) from error
-    except SimulatorNotStarted as error:
+    except NotStarted as error:
         raise NotChecked(str(error)) from error
     if ended is not None and ended.is_lost:
         raise NotChecked(f"The launcher of {build.executable} died.")

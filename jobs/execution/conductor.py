@@ -1,40 +1,46 @@
-"""The conductor of a sharded stage: the slot that claimed the job.
+"""The shards of a stage, conducted by the slot that claimed the job.
 
-It creates the shards, runs those that no other slot runs, observes the others, and takes in their reports. Every
-write names the attempt, so a conductor that lost its lease changes nothing.
+A stage of one shard runs as one process in this slot and has no rows. Of several shards, the conductor creates the
+rows, runs unclaimed shards itself, observes the others, and collects all reports. Every write names the attempt, so
+a conductor that lost its lease changes nothing.
 """
 
 import logging
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, BinaryIO
 
 from django.db import Error as DatabaseError
 from django.utils import timezone
 
-from jobs.enums import ShardStatus, Status
-from jobs.execution import shard_progress, shard_texts, simulation, verdict
-from jobs.execution.lease import Lease, LeaseLost
+from jobs.artifacts.credentials import GameCredentials
+from jobs.enums import ShardStatus, Status, StopReason
+from jobs.errors import WorkerStops
+from jobs.execution import progress, shard_plan, simulator_run, verdict
+from jobs.execution.directories import private_directory
+from jobs.execution.lease import LeaseLost
+from jobs.execution.machine import RunLost
+from jobs.execution.outputs import Outputs, Scrubber, missing
 from jobs.execution.periodic_thread import PeriodicThread
-from jobs.execution.shard_intake import Intake
-from jobs.execution.shard_lease import ShardLease
-from jobs.execution.shard_results import ShardResult
-from jobs.execution.shard_run import ShardRun
-from jobs.execution.shard_texts import CutProfile, ProfilesetText
-from jobs.execution.simulation import BuildBroken, RunLost
-from jobs.execution.watcher import Watcher
-from jobs.lifecycle import cancellation, shard_moves
+from jobs.execution.progress import JobProgress
+from jobs.execution.shard_files import ShardResult
+from jobs.execution.shard_plan import ShardPlan
+from jobs.execution.shard_results import ShardResults
+from jobs.execution.simulator_run import Callbacks, ShardRun, SimulatorRun
+from jobs.execution.time_limits import Allowance, JobLimit
+from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.lifecycle.job_moves import MAX_LOSSES, Outcome
 from jobs.lifecycle.shard_moves import ClaimedShard, StageState
-from jobs.models import Build, Job, Shard, ShardedStage
-from jobs.planning.multistage import Stage
+from jobs.models import Artifact, Build, Job, Shard, ShardedStage
+from jobs.planning.multistage import Stage, pooled, widening
 from jobs.queue import announcements, executables
-from sandbox.stop_reasons import StopReason
-from simc import messages
-from simc.profiles.numbers import Numbers
+from simc import command, messages
 from simc.progress import ProgressMeter
+from simc.reports import BrokenReport, Report
+from simc.shortfall import Asked, shortfall
 from simservice import shutdown
 from simservice.redis.client import best_effort
 
@@ -43,79 +49,166 @@ logger = logging.getLogger(__name__)
 OBSERVE_SECONDS = 0.5
 POLL_SECONDS = 0.1
 # The allowance that a shard receives at a time; smaller if the job's cap is small.
-SLICE_MS = 15_000
-MIN_SLICE_MS = 4_000
+ALLOWANCE_MS = 15_000
+MIN_ALLOWANCE_MS = 4_000
+
+Contents = Iterator[tuple[Artifact.Kind, BinaryIO]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardPlan:
-    """How a stage is split: its text in parts, its numbers, and the profilesets of each shard but the first."""
+class StageWork:
+    """What a stage runs: its whole text, with each profileset in `replicates` twice, and what it is asked to do.
+
+    `shards` says how it is split, None if it is one shard. `number` is that of its artifacts, None for a single
+    pass.
+    """
 
     stage: Stage
-    profile: CutProfile
-    numbers: Numbers
-    groups: Sequence[Sequence[ProfilesetText]]
+    number: int | None
+    text: str
+    arguments: list[str]
+    replicates: Mapping[str, str]
+    asked: Asked
+    has_html: bool
+    shards: ShardPlan | None
+
+    @property
+    def input_text(self) -> str:
+        """Return the text of the input artifact, with the arguments."""
+        return command.input_text(self.text, self.arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conducted:
-    """The end of a sharded stage: its outcome, the reason if it was stopped, the billed time, and warnings."""
+class StageResult:
+    """The result of a stage: the job's outcome if no other stage follows, and its report, with each profileset
+    once.
+
+    `widening` is the factor by which replicates differ more than reported. `notes` are warnings of the service,
+    `warnings` those of the simulator.
+    """
 
     outcome: Outcome
-    stopped_for: StopReason | None
-    billed_ms: int
-    warnings: list[str]
+    report: Report | BrokenReport
+    widening: float
+    warnings: Sequence[str]
+    notes: Sequence[str] = ()
+
+
+class OnlyShard:
+    """Runs a stage of one shard in this slot."""
+
+    def __init__(
+        self,
+        work: StageWork,
+        job: Job,
+        build: Build,
+        limit: JobLimit,
+        progress: JobProgress,
+        *,
+        scrubber: Scrubber,
+        credentials: GameCredentials | None,
+    ) -> None:
+        self.work, self.job, self.build, self.limit = work, job, build, limit
+        self.scrubber, self.credentials = scrubber, credentials
+        callbacks = Callbacks(
+            on_line=progress.on_line, on_line_end=progress.on_line_end, actions=[progress.publish]
+        )
+        self.simulator = SimulatorRun(job, build, limit, callbacks, stage=work.stage.number)
+        self.progress = progress
+        self.resources = ExitStack()
+        self.ids: Iterator[int] = iter(())
+        self.missing: list[dict[str, Any]] = []
+
+    def run(self) -> tuple[int, str | None]:
+        """Run the shard; return its milliseconds and, if it was stopped, the reason.
+
+        Raises LeaseLost, WorkerStops, BuildBroken, RunLost or MachineFault.
+        """
+        directory = self.resources.enter_context(private_directory())
+        self.ended = self.simulator.run(
+            directory, self.work.text, arguments=self.work.arguments, credentials=self.credentials
+        )
+        self.limit.end_stage(self.ended.wall_seconds)
+        self.progress.estimate.advance()
+        fields = self.simulator.end_fields(self.ended)
+        self.ids = self.limit.lease.retry(lambda: job_moves.end_run(fields))
+        self.outputs = Outputs(
+            self.job, directory, self.scrubber, stage=self.work.number, has_html=self.work.has_html
+        )
+        self.missing = self.outputs.missing
+        return int(fields["wall_ms"]), self.ended.stopped_for
+
+    def result(self) -> StageResult:
+        """Return the result of the stage. Raises BuildBroken, RunLost or MachineFault."""
+        ended, outputs = self.ended, self.outputs
+        report, factor = _pooled(outputs.report, self.work.replicates)
+        outcome = self.simulator.outcome(ended, outputs, report=report, asked=self.work.asked)
+        is_completed = outcome.status == Status.COMPLETED
+        is_reporting = self.simulator.is_reporting and ended.stopped_for in verdict.JOB_STOPS
+        if outputs.has_html and (is_completed or is_reporting):
+            outputs.html_problem = verdict.html_problem(ended, outputs)
+        return StageResult(
+            outcome=replace(outcome, exit_code=verdict.exit_code(ended)),
+            report=report,
+            widening=factor,
+            warnings=[*outputs.version_warnings(self.build), *outputs.warnings()],
+            notes=outputs.html_warnings() if is_completed else (),
+        )
+
+    def artifacts(self) -> Contents:
+        """Yield the stage's artifacts. Those that it lacks are then in `missing`."""
+        return self.outputs.artifacts(self.work.input_text)
+
+    def logs(self) -> Contents:
+        """Yield the stage's logs."""
+        return self.outputs.logs()
+
+    def close(self) -> None:
+        """Remove the files of the run."""
+        self.resources.close()
 
 
 class Conductor:
-    """Conducts one stage of a job."""
+    """Conducts a stage of several shards."""
 
-    def __init__(self, plan: ShardPlan, *, job: Job, build: Build, lease: Lease, watcher: Watcher) -> None:
-        self.plan, self.job, self.lease, self.watcher = plan, job, lease, watcher
-        self.budget = watcher.budget
+    def __init__(
+        self, work: StageWork, plan: ShardPlan, job: Job, build: Build, limit: JobLimit, progress: JobProgress
+    ) -> None:
+        self.work, self.plan, self.job, self.build, self.progress = work, plan, job, build, progress
+        self.limit, self.lease, self.budget = limit, limit.lease, limit.budget
         # Simulator time of earlier stages
-        self.before_ms = round(watcher.ran_before * 1000)
-        self.stage = self._new_stage(build)
-        # This slot and a thread observe the shards, but only one at a time may change the budget and the progress.
-        self.observing = threading.Lock()
-        self.intake = Intake(plan.numbers, self.stage, groups=plan.groups)
-        # The lease of the shard that this slot runs now.
-        self.own: ShardLease | None = None
-        self.own_meter = ProgressMeter()
-        self.own_number = 0
-        self.failure: Exception | None = None
-
-    def _new_stage(self, build: Build) -> ShardedStage:
-        return ShardedStage(
-            job=self.job,
-            attempt=self.job.attempt,
-            stage=self.plan.stage.number,
+        self.before_ms = round(limit.ran_before * 1000)
+        self.stage = ShardedStage(
+            job=job,
+            attempt=job.attempt,
+            stage=work.stage.number,
             build=build,
-            executable_sha256=self._sha256_of(build),
-            priority=self.job.priority,
-            slots=self.job.parallel_slots,
-            base_text=self.plan.profile.base,
-            numbers=self.plan.numbers.lines,
+            priority=job.priority,
+            slots=job.parallel_slots,
+            base_text=plan.profile.base,
+            numbers=plan.numbers.lines,
             funded_ms=self._funded_ms(),
             slice_ms=self._slice_ms(),
             created_at=timezone.now(),
         )
-
-    def _sha256_of(self, build: Build) -> str:
-        """Return the SHA-256 of the executable. Raises LeaseLost, or BuildBroken if reading fails twice."""
-        try:
-            return executables.sha256_of(build)
-        except OSError as error:
-            logger.warning("the executable of a build cannot be read; trying again: %s", error)
-        self.lease.pause(simulation.SECOND_START_SECONDS)
-        try:
-            return executables.sha256_of(build)
-        except OSError as error:
-            raise BuildBroken(str(error)) from error
+        # This slot and a thread observe the shards, but only one at a time may change the budget and the progress.
+        self.observing = threading.Lock()
+        self.results = ShardResults(plan.numbers, self.stage, groups=plan.groups)
+        # The allowance of the shard that this slot runs now.
+        self.own: Allowance | None = None
+        self.own_meter = ProgressMeter()
+        self.own_number = 0
+        self.failure: Exception | None = None
+        self.ids: Iterator[int] = iter(())
+        self.missing: list[dict[str, Any]] = []
 
     def _funded_ms(self) -> int:
         """Return how much simulator time the hold pays for in this stage."""
         return max(0, self.budget.seconds * 1000 - self.before_ms)
+
+    def _slice_ms(self) -> int:
+        share_ms = self.job.ceiling_runtime_seconds * 1000 // (2 * self.job.parallel_slots)
+        return max(MIN_ALLOWANCE_MS, min(ALLOWANCE_MS, share_ms))
 
     def _hold_for(self, shards: int) -> None:
         """Hold credits for all slots that can start with a shard, so that none waits for credits."""
@@ -123,23 +216,21 @@ class Conductor:
         self.budget.extend_when_due(ran_seconds=self.before_ms / 1000, ahead_seconds=ahead_ms / 1000)
         self.stage.funded_ms = self._funded_ms()
 
-    def _slice_ms(self) -> int:
-        share_ms = self.job.ceiling_runtime_seconds * 1000 // (2 * self.job.parallel_slots)
-        return max(MIN_SLICE_MS, min(SLICE_MS, share_ms))
-
-    def run(self) -> Conducted:
-        """Run the stage's shards, and return how it ended. The reports are in `intake`.
+    def run(self) -> tuple[int, str | None]:
+        """Run the shards; return their milliseconds and, if they were stopped, the reason.
 
         Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, NotStored or a database error.
         """
+        sha256_of = partial(executables.sha256_of, self.build)
+        self.stage.executable_sha256 = simulator_run.tried_twice(sha256_of, OSError, lease=self.lease)
         shards = self._shards()
         self.lease.retry(lambda: self._hold_for(len(shards)))
-        if not self.lease.retry(lambda: shard_moves.create(self.stage, shards, self.job)):
-            raise LeaseLost(self.job.pk)
+        if not self.lease.retry(lambda: shard_moves.create_stage(self.stage, shards, self.job)):
+            raise LeaseLost
         try:
             with (
                 PeriodicThread(self._observe, seconds=OBSERVE_SECONDS, name=f"conductor-{self.job.pk}"),
-                PeriodicThread(self.intake.take_in, seconds=OBSERVE_SECONDS, name=f"intake-{self.job.pk}"),
+                PeriodicThread(self.results.collect, seconds=OBSERVE_SECONDS, name=f"collector-{self.job.pk}"),
             ):
                 self._run_shards()
             return self._conclude()
@@ -148,9 +239,9 @@ class Conductor:
                 self._remove()
 
     def _remove(self) -> None:
-        """Remove the rows of the stage. The intake then removes the files of all tries."""
-        self.intake.tries |= dict(Shard.objects.filter(stage=self.stage).values_list("number", "try_number"))
-        shard_moves.remove(self.stage.pk)
+        """Remove the rows of the stage. `close` then removes the files of all tries."""
+        self.results.tries |= dict(Shard.objects.filter(stage=self.stage).values_list("number", "try_number"))
+        shard_moves.remove_stage(self.stage.pk)
 
     def _shards(self) -> list[Shard]:
         """Return the shards of the stage: the whole profile, then its profilesets in groups."""
@@ -160,7 +251,7 @@ class Conductor:
             Shard(
                 stage=self.stage,
                 number=number,
-                text=shard_texts.shard_text(group, numbers=numbers),
+                text=shard_plan.shard_text(group, numbers=numbers),
                 profilesets=len(group),
             )
             for number, group in enumerate(self.plan.groups, start=1)
@@ -171,10 +262,12 @@ class Conductor:
         """Run shards in this slot, or wait for others, until none can run any more."""
         while True:
             self.lease.require()
-            shutdown.stop.require_time()
+            if not shutdown.stop.has_time():
+                raise WorkerStops
             if self.failure is not None:
                 raise self.failure
-            claimed = self._claim()
+            claim = partial(shard_moves.claim_shard, self.stage.pk, worker=self.job.worker, conducts=True)
+            claimed = self.lease.retry(claim)
             if claimed is not None:
                 self._run_own(claimed)
             elif self._is_over():
@@ -182,29 +275,24 @@ class Conductor:
             else:
                 self.lease.pause(POLL_SECONDS)
 
-    def _claim(self) -> ClaimedShard | None:
-        """Start a try of the next waiting shard in this slot, or return None."""
-        claim = partial(shard_moves.claim, self.stage.pk, worker=self.job.worker, conducts=True)
-        return self.lease.retry(claim)
-
     def _is_over(self) -> bool:
-        """Return whether no shard runs and none can start, and all reports are taken in.
+        """Return whether no shard runs and none can start, and all reports are collected.
 
         Raises LeaseLost or NotStored.
         """
-        self.lease.retry(self.intake.take_in)
+        self.lease.retry(self.results.collect)
         # The lock keeps reports from being rejected after the state is read.
-        with self.intake.lock:
+        with self.results.lock:
             state = self._state()
             if state.running or self._can_start(state):
                 return False
-            return self.lease.retry(self.intake.is_complete)
+            return self.lease.retry(self.results.is_complete)
 
     def _state(self) -> StageState:
         """Observe the shards and return their state. Raises LeaseLost."""
         state = self.lease.retry(self._observe)
         if state is None:
-            raise LeaseLost(self.job.pk)
+            raise LeaseLost
         return state
 
     def _can_start(self, state: StageState) -> bool:
@@ -220,43 +308,40 @@ class Conductor:
     def _run_own(self, shard: ClaimedShard) -> None:
         """Run a shard in this slot. Raises the errors that end the attempt."""
         self.own_meter, self.own_number = ProgressMeter(expected_phases=1 + shard.profilesets), shard.number
-        with ShardLease(self.job, shard, slice_ms=self.stage.slice_ms) as own:
-            self.own = own
-            try:
-                ShardRun(
-                    shard,
-                    self.stage,
-                    own,
-                    text=self._input_of(shard),
-                    on_line=self._on_line,
-                    # Helpers can start once the job runs, so wake them before the next observation.
-                    on_start=self._state if shard.number == 0 else None,
-                    on_line_end=self.watcher.on_line_end,
-                ).run()
-            except LeaseLost:
-                # Only this try is lost, unless the job's lease is lost too.
-                self.lease.require()
-                self.lease.retry(partial(shard_moves.give_back, shard, losses=1))
-            finally:
-                self.own = None
+        self.own = Allowance(self.job, shard, slice_ms=self.stage.slice_ms)
+        callbacks = Callbacks(
+            on_line=self._on_line,
+            on_line_end=self.progress.on_line_end,
+            # Helpers can start once the job runs, so wake them before the next observation.
+            on_start=self._state if shard.number == 0 else None,
+        )
+        try:
+            with self.own.lease:
+                ShardRun(shard, self.stage, self.own, callbacks).run_shard(self._input_of(shard))
+        except LeaseLost:
+            # Only this try is lost, unless the job's lease is lost too.
+            self.lease.require()
+            self.lease.retry(partial(shard_moves.return_shard, shard, losses=1))
+        finally:
+            self.own = None
 
     def _on_line(self, stream: str, text: str) -> None:
         """Process an update of the output of the shard that this slot runs."""
-        self.watcher.publisher.log.update(stream, text)
+        self.progress.publisher.log.update(stream, text)
         if stream != "stdout":
             return
         update, finished = self.own_meter.feed(text), self.own_meter.take_finished()
         # Only the first shard has the full baseline, and its profilesets have one iteration.
         if self.own_number == 0:
-            self.watcher.live.add_baseline(update)
+            self.progress.live.add_baseline(update)
             return
         for run in finished:
-            self.watcher.live.add(run)
+            self.progress.live.add(run)
 
     def _input_of(self, shard: ClaimedShard) -> str:
         if shard.number == 0:
-            return shard_texts.first_input(self.plan.profile, numbers=self.plan.numbers)
-        return input_of(shard, self.stage)
+            return shard_plan.first_input(self.plan.profile, numbers=self.plan.numbers)
+        return shard_plan.input_of(shard, self.stage)
 
     def _observe(self) -> StageState | None:
         """Return the state of the shards, after handling lost and failed shards, funds, hints and progress.
@@ -264,7 +349,7 @@ class Conductor:
         Return None if the stage was removed. Raises a database error.
         """
         with self.observing:
-            state = shard_moves.state(self.stage.pk)
+            state = shard_moves.read_stage(self.stage.pk)
             if state is None:
                 return None
             self._lose_expired(state)
@@ -277,16 +362,16 @@ class Conductor:
     def _lose_expired(self, state: StageState) -> None:
         """Return lost shards to the queue. After too many losses, give up the attempt."""
         for shard_id, try_number in state.expired:
-            shard_moves.lose(self.stage.pk, shard_id, try_number)
+            shard_moves.lose_expired(self.stage.pk, shard_id, try_number)
         if state.losses >= MAX_LOSSES:
             self.failure = RunLost(f"a shard of stage {self.stage.stage} was lost {state.losses} times")
             if (own := self.own) is not None:
-                own.lost.set()
+                own.lease.lost.set()
 
     def _stop_if_due(self, state: StageState) -> None:
         """Stop the running shards if one has failed, or if the job was cancelled."""
-        self.watcher.check_cancellation()
-        if state.failed and shard_moves.stop(self.stage.pk, StopReason.SHARD_FAILED):
+        self.limit.check_cancellation()
+        if state.failed and shard_moves.stop_stage(self.stage.pk, StopReason.SHARD_FAILED):
             # Helpers notice the hint and renew their leases at once.
             cancellation.hint(self.job)
         own = self.own
@@ -309,7 +394,7 @@ class Conductor:
         funded_ms = self._funded_ms()
         if funded_ms <= state.funded_ms:
             return state
-        shard_moves.fund(self.stage.pk, funded_ms=funded_ms)
+        shard_moves.fund_stage(self.stage.pk, funded_ms=funded_ms)
         return replace(state, funded_ms=funded_ms, free_ms=state.free_ms + funded_ms - state.funded_ms)
 
     def _wake_helpers(self, state: StageState) -> None:
@@ -323,32 +408,28 @@ class Conductor:
     def _publish(self) -> None:
         """Publish the progress and the preview of the job."""
         sizes = [1, *map(len, self.plan.groups)]
-        percents, runs = shard_progress.take(self.stage)
+        percents, runs = progress.take_shards(self.stage)
         for run in runs:
-            self.watcher.live.add(run)
+            self.progress.live.add(run)
         shares = {**percents, self.own_number: self.own_meter.percent}
-        ended = self.intake.numbers
+        ended = list(self.results.collected)
         running = sum(sizes[n] * share / 100 for n, share in shares.items() if n not in ended and n < len(sizes))
         done = sum(sizes[number] for number in ended)
-        self.watcher.estimate.meter.advance_to(100 * (done + running) / sum(sizes))
-        self.watcher.publish()
+        self.progress.estimate.meter.advance_to(100 * (done + running) / sum(sizes))
+        self.progress.publish()
 
-    def _conclude(self) -> Conducted:
-        """Return how the stage ended, from the rows of its shards."""
+    def _conclude(self) -> tuple[int, str | None]:
+        """Read how the stage ended from the rows of its shards. Return what `run` returns."""
         shards = self.lease.retry(lambda: list(Shard.objects.filter(stage=self.stage).order_by("number")))
-        results = [ShardResult.of_json(shard.result) for shard in shards if shard.result]
+        ends = [ShardResult.of_json(shard.result) for shard in shards if shard.result]
+        self.warnings = messages.distinct([text for end in ends for text in end.warnings])
         billed_ms = sum(shard.billed_ms for shard in shards)
-        self.watcher.ran_before += billed_ms / 1000
-        outcome, stopped_for = self._outcome_of(shards, results)
-        return Conducted(
-            outcome=outcome,
-            stopped_for=stopped_for,
-            billed_ms=billed_ms,
-            warnings=messages.distinct([text for result in results for text in result.warnings]),
-        )
+        self.limit.end_stage(billed_ms / 1000)
+        self.outcome, stopped_for = self._outcome_of(shards, ends)
+        return billed_ms, stopped_for
 
     def _outcome_of(
-        self, shards: Sequence[Shard], results: Sequence[ShardResult]
+        self, shards: Sequence[Shard], ends: Sequence[ShardResult]
     ) -> tuple[Outcome, StopReason | None]:
         """Return the outcome of the stage, and why it was stopped, if it was."""
         for shard in shards:
@@ -356,18 +437,51 @@ class Conductor:
                 return ShardResult.of_json(shard.result).outcome, None
         if all(shard.status == ShardStatus.DONE for shard in shards):
             return Outcome(status=Status.COMPLETED, exit_code="0"), None
-        reason = self._stop_reason()
-        failed = (result.exit_code for result in results if result.exit_code != "0")
-        exit_code = next(failed, "0" if results else None)
+        reason = StopReason.CANCELLED if self.lease.cancelled.is_set() else self.limit.end_of_budget
+        failed = (end.exit_code for end in ends if end.exit_code != "0")
+        exit_code = next(failed, "0" if ends else None)
         return replace(verdict.stopped(self.job, reason), exit_code=exit_code), reason
 
-    def _stop_reason(self) -> StopReason:
-        if self.lease.cancelled.is_set():
-            return StopReason.CANCELLED
-        return StopReason.CEILING if self.budget.is_complete else StopReason.CREDITS
+    def result(self) -> StageResult:
+        """Return the result of the stage.
+
+        It fails if all shards together lack a profileset that none of them misses: a shard whose own baseline, of
+        one iteration, did no damage cannot tell.
+        """
+        report, factor = _pooled(self.results.report(), self.work.replicates)
+        outcome, notes = self.outcome, list[str]()
+        if outcome.status == Status.COMPLETED and not isinstance(report, BrokenReport):
+            asked = self.work.asked
+            incomplete = verdict.incomplete(report, replace(asked, profilesets_may_end_early=True))
+            if incomplete:
+                outcome = replace(incomplete, exit_code=outcome.exit_code)
+            elif lack := shortfall(report, asked):
+                # The shard ran again with the whole baseline, so the profile itself is the cause.
+                notes.append(lack.sentence)
+        return StageResult(outcome=outcome, report=report, widening=factor, warnings=self.warnings, notes=notes)
+
+    def artifacts(self) -> Contents:
+        """Yield the stage's artifacts, merged from its shards. Those that it lacks are then in `missing`."""
+        kinds = set()
+        for kind, content in self.results.artifacts(self.work.input_text):
+            kinds.add(kind)
+            yield kind, content
+        if Artifact.Kind.JSON_REPORT not in kinds:
+            reason = "the reports of its shards could not be merged"
+            self.missing.append(missing(Artifact.Kind.JSON_REPORT, stage=self.work.number, reason=reason))
+
+    def logs(self) -> Contents:
+        """Yield the stage's logs, merged from its shards."""
+        return self.results.logs()
+
+    def close(self) -> None:
+        """Remove the files of the shards."""
+        self.results.close()
 
 
-def input_of(shard: ClaimedShard, stage: ShardedStage) -> str:
-    """Return the input of a shard other than the first."""
-    numbers = stage.numbers if shard.full_baseline else shard_texts.ONE_ITERATION
-    return shard_texts.shard_input(stage.base_text, shard.text, numbers=numbers)
+def _pooled(report: Report | BrokenReport, replicates: Mapping[str, str]) -> tuple[Report | BrokenReport, float]:
+    """Return a report with each profileset once, and the factor by which replicates differ more than reported."""
+    if isinstance(report, BrokenReport):
+        return report, 1.0
+    factor = widening(report.profilesets, replicates)
+    return replace(report, profilesets=pooled(report.profilesets, replicates)), factor

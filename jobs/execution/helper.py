@@ -9,27 +9,22 @@ from django.db import Error as DatabaseError
 from django.db.models import F
 
 from jobs.artifacts.artifact_files import NotStored
-from jobs.execution import shard_progress
-from jobs.execution.conductor import input_of
+from jobs.errors import GivesUp, WorkerStops
+from jobs.execution import progress, shard_plan
 from jobs.execution.lease import LeaseLost
-from jobs.execution.machine import machine
-from jobs.execution.shard_lease import ShardLease
-from jobs.execution.shard_run import BuildReplaced, ShardRun
-from jobs.execution.simulation import BuildBroken, MachineFault, RunLost
+from jobs.execution.machine import LOST_PAUSE_SECONDS, MachineFault, RunLost, machine
+from jobs.execution.simulator_run import Callbacks, ShardRun
+from jobs.execution.time_limits import Allowance
 from jobs.lifecycle import shard_moves
 from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import ShardedStage
 from jobs.queue import executables
 from simc.progress import FinishedRun, ProgressMeter
-from simservice.shutdown import WorkerStops
 from simservice.telemetry import tracing
 from simservice.telemetry.causes import machine_problem
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
-
-# A pause, so that a slot whose launcher or storage fails does not fail one shard after another.
-LOST_PAUSE_SECONDS = 5.0
 
 
 def execute(shard: ClaimedShard) -> None:
@@ -39,35 +34,30 @@ def execute(shard: ClaimedShard) -> None:
     stage = current.filter(pk=shard.stage_id).first()
     if stage is None:
         return
+    name = f"job {stage.job_id} attempt {stage.attempt} shard {shard.number}"
+    allowance = Allowance(stage.job, shard, slice_ms=stage.slice_ms)
     with (
         log_ids(**stage.job.log_ids),
         tracing.span("help", kind="CONSUMER", parent=stage.job.trace_parent, job_id=stage.job_id),
-        ShardLease(stage.job, shard, slice_ms=stage.slice_ms) as lease,
+        allowance.lease,
     ):
         try:
             with machine.counts_failures():
-                _run(shard, stage, lease)
+                _run(shard, stage, allowance)
         except LeaseLost:
-            logger.warning("%s is given up: it belongs to another try, or its attempt is over", lease)
-        except WorkerStops:
-            _give_back(shard, reason="the worker was shut down", losses=0)
-        except (BuildBroken, BuildReplaced, MachineFault) as error:
-            # The build may work on the conductor's machine, so this worker leaves the stage to others.
-            executables.skipped.add(stage.pk)
-            _give_back(shard, reason=str(error), losses=0)
-        except (RunLost, NotStored) as error:
-            _lose(shard, reason=str(error))
-            time.sleep(LOST_PAUSE_SECONDS)
+            logger.warning("%s is given up: it belongs to another try, or its attempt is over", name)
+        except GivesUp as error:
+            _return(shard, error)
         except DatabaseError:
             # The lease expires, and the conductor returns the shard to the queue.
-            logger.exception("%s is given up: its end cannot be recorded", lease)
-        except Exception:
-            logger.exception("shard %s failed with an internal error", shard.shard_id)
-            _lose(shard, reason="an internal error")
+            logger.exception("%s is given up: its end cannot be recorded", name)
+        except Exception as error:
+            logger.exception("%s failed with an internal error", name)
+            _return(shard, error)
 
 
-def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
-    """Run a shard and publish its progress and finished runs. Raises what `ShardRun.run` raises."""
+def _run(shard: ClaimedShard, stage: ShardedStage, allowance: Allowance) -> None:
+    """Run a shard and publish its progress and finished runs. Raises what `run_shard` raises."""
     meter = ProgressMeter(expected_phases=1 + shard.profilesets)
     runs: deque[FinishedRun] = deque(maxlen=shard.profilesets)
 
@@ -77,11 +67,11 @@ def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
             runs.extend(meter.take_finished())
 
     def publish() -> None:
-        shard_progress.publish(stage, number=shard.number, percent=meter.percent, runs=runs)
+        progress.publish_shard(stage, number=shard.number, percent=meter.percent, runs=runs)
 
-    run = ShardRun(shard, stage, lease, text=input_of(shard, stage), on_line=on_line, actions=[publish])
+    callbacks = Callbacks(on_line=on_line, actions=[publish])
     try:
-        run.run()
+        ShardRun(shard, stage, allowance, callbacks).run_shard(shard_plan.input_of(shard, stage))
     except (OSError, RuntimeError) as error:
         if problem := machine_problem(error):
             raise MachineFault(problem) from error
@@ -90,17 +80,18 @@ def _run(shard: ClaimedShard, stage: ShardedStage, lease: ShardLease) -> None:
     publish()
 
 
-def _lose(shard: ClaimedShard, *, reason: str) -> None:
-    """Return a shard and count a loss. This worker leaves the stage to others for a while.
+def _return(shard: ClaimedShard, error: Exception) -> None:
+    """Return a shard to its stage's queue, and count a loss unless the error has a reason to requeue.
 
-    Otherwise, a machine whose disk is full would lose the same shard three times within a second, and thus the job.
+    Unless it shuts down, this worker leaves the stage to others for a while: its build may work on the conductor's
+    machine, and a machine whose storage fails would lose the same shard three times within a second, and thus the
+    job. If the database is unavailable, the lease expires instead.
     """
-    executables.skipped.add(shard.stage_id)
-    _give_back(shard, reason=reason, losses=1)
-
-
-def _give_back(shard: ClaimedShard, *, reason: str, losses: int) -> None:
-    """Return a shard to its stage's queue. If the database is unavailable, the lease expires instead."""
-    logger.warning("shard %s of stage %s is returned: %s", shard.number, shard.stage_id, reason)
+    reason = error.requeue_reason if isinstance(error, GivesUp) else None
+    logger.warning("shard %s of stage %s is returned: %s", shard.number, shard.stage_id, reason or error)
+    if not isinstance(error, WorkerStops):
+        executables.skipped.add(shard.stage_id)
     with suppress(DatabaseError):
-        shard_moves.give_back(shard, losses=losses)
+        shard_moves.return_shard(shard, losses=0 if reason else 1)
+    if isinstance(error, RunLost | NotStored):
+        time.sleep(LOST_PAUSE_SECONDS)

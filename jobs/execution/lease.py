@@ -1,10 +1,9 @@
-"""The lease of a claimed job, renewed by a thread while the attempt works."""
+"""The lease of a claimed job or shard, renewed by a thread while its simulator runs."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from itertools import chain, repeat
 from typing import TypeVar
 
 from django.conf import settings
@@ -12,6 +11,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from jobs.enums import Renewal
+from jobs.errors import GivesUp
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.lifecycle import job_moves
 from jobs.models import Job
@@ -22,28 +22,35 @@ T = TypeVar("T")
 RETRY_SECONDS = 0.5
 
 
-class LeaseLost(Exception):
-    """The job no longer belongs to this attempt, whose results are void."""
+class LeaseLost(GivesUp):
+    """The job or shard no longer belongs to this attempt or try, whose results are void."""
+
+    def __str__(self) -> str:
+        return "the lease was lost"
 
 
 class Lease(PeriodicThread):
-    """Renews a job's lease every `HEARTBEAT_SECONDS` until the `with` block ends.
+    """Renews a lease every `HEARTBEAT_SECONDS` until the `with` block ends.
 
-    `lost` is set if another attempt has the job, or if no renewal succeeded for as long as a lease lasts.
-    `cancelled` is set when a renewal finds that the job's cancellation was requested.
+    `lost` is set if the job or shard no longer belongs to this slot, or if no renewal succeeded for as long as a
+    lease lasts. `cancelled` is set when a renewal finds that the job's cancellation was requested.
     """
 
-    def __init__(self, job: Job) -> None:
-        super().__init__(self._renew, seconds=settings.HEARTBEAT_SECONDS, name=f"lease-{job.pk}")
+    def __init__(self, job: Job, statement: Callable[[Job], Renewal] | None = None) -> None:
+        """Create the lease of a job, or that of a shard, which another `statement` renews."""
+        super().__init__(self.renew, seconds=settings.HEARTBEAT_SECONDS, name=f"lease-{job.pk}")
         self.job = job
         self.lost = threading.Event()
         self.cancelled = threading.Event()
+        self._statement = statement
+        # The thread of the lease and that of a time limit both renew it.
+        self._renewing = threading.Lock()
         self._expires_at = time.monotonic() + settings.LEASE_SECONDS
 
     def require(self) -> None:
         """Raise LeaseLost if the lease is lost."""
         if self.lost.is_set():
-            raise LeaseLost(self.job.pk)
+            raise LeaseLost
 
     def pause(self, seconds: float) -> None:
         """Wait, but no longer than the lease is held. Raises LeaseLost."""
@@ -62,35 +69,39 @@ class Lease(PeriodicThread):
         """
         _close_old_connection()
         # The first failure can be caused by a lost connection, so a new connection is tried at once.
-        for seconds in chain([0.0], repeat(RETRY_SECONDS)):
+        seconds = 0.0
+        while True:
             try:
                 return write()
             except DatabaseError:
                 logger.warning("job %s waits for the database", self.job.pk)
                 connection.close()
-            if self.lost.wait(seconds):
-                break
-        raise LeaseLost(self.job.pk)
+            self.pause(seconds)
+            seconds = RETRY_SECONDS
+
+    def renew(self) -> None:
+        """Renew the lease once."""
+        with self._renewing:
+            if not self.lost.is_set():
+                self._renew()
 
     def _renew(self) -> None:
-        """Renew the lease once."""
-        if self.lost.is_set():
-            return
         asked_at = time.monotonic()
         try:
-            renewal = job_moves.renew_lease(self.job)
-            if renewal is Renewal.LOST:
-                self.lost.set()
-                return
-            self._expires_at = asked_at + settings.LEASE_SECONDS
-            if renewal is Renewal.CANCEL_REQUESTED:
-                self.cancelled.set()
+            renewal = (self._statement or job_moves.renew_lease)(self.job)
         except DatabaseError:
-            logger.warning("the lease of job %s was not renewed: the database is unavailable", self.job.pk)
-            # A dead connection stays dead; the next renewal opens a new one.
+            logger.warning("job %s: the lease was not renewed: the database is unavailable", self.job.pk)
+            # Django does not reopen a broken connection by itself.
             connection.close()
             if time.monotonic() > self._expires_at:
                 self.lost.set()
+            return
+        if renewal is Renewal.LOST:
+            self.lost.set()
+            return
+        self._expires_at = asked_at + settings.LEASE_SECONDS
+        if renewal is Renewal.CANCEL_REQUESTED:
+            self.cancelled.set()
 
 
 def _close_old_connection() -> None:

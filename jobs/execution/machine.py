@@ -5,6 +5,7 @@ Otherwise, a worker on a broken machine would claim one job after another, and a
 
 import logging
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from contextlib import contextmanager
 from django.conf import settings
 
 from jobs.artifacts.artifact_files import NotStored
+from jobs.errors import GivesUp
 from jobs.execution import runner
-from jobs.execution.simulation import MachineFault, RunLost
 from sandbox.layers import SandboxUnavailable
 from simservice.telemetry import causes
 
@@ -25,7 +26,23 @@ MIN_FREE_BYTES = 16 << 20
 # After this many failures in a row, the machine is tested before each claim.
 SUSPICIOUS = 2
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
+# A pause, so that a slot whose launcher or storage fails does not fail one job or shard after another.
+LOST_PAUSE_SECONDS = 5.0
 DISK_FULL = "a disk of this machine is full"
+
+
+class RunLost(GivesUp):
+    """The launcher or the supervisor of a simulator died, so its run has no result."""
+
+
+class MachineFault(GivesUp):
+    """This machine cannot run the job, through no fault of the job; the message says why."""
+
+    keeps_deadline = True
+
+    @property
+    def requeue_reason(self) -> str:  # type: ignore[override]
+        return f"{socket.gethostname()}: {self}"
 
 
 # Failures for a reason of the machine, or of its way to the storage

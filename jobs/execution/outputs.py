@@ -1,21 +1,82 @@
 """The outputs of a run, without the job's secrets: its report, its messages and its artifacts."""
 
+import base64
+import html
 import io
+import json
 import logging
 import os
+import re
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain, islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
+from urllib.parse import quote
 
 from django.conf import settings
 
-from jobs.artifacts import artifact_files
-from jobs.execution.scrubbing import Scrubber
+from jobs.artifacts.credentials import GameCredentials
 from jobs.models import Artifact, Build, Job
 from sandbox.private_directory import PrivateDirectory, UnsafeOutput, open_output
 from simc import command, messages, report_reader
 from simc.reports import BrokenReport, Report
+
+MARK = "[removed]"
+# A shorter text is not a secret, and removing every occurrence of it would destroy a report.
+MIN_CHARACTERS = 8
+CHUNK_BYTES = 1 << 16
+
+
+class Scrubber:
+    """Replaces secrets by a mark, in each spelling that logs and reports use."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        unordered = {form for each in secrets if len(each) >= MIN_CHARACTERS for form in _spellings(each)}
+        # The longest first, because one secret can begin with another.
+        forms = sorted(unordered, key=len, reverse=True)
+        self.longest = len(forms[0]) if forms else 0
+        self.pattern = re.compile("|".join(map(re.escape, forms)))
+        self.byte_pattern = re.compile(b"|".join(re.escape(form.encode()) for form in forms))
+
+    def text(self, text: str) -> str:
+        """Return a text with the secrets replaced."""
+        return self.pattern.sub(MARK, text) if self.longest else text
+
+    def stream(self, stream: BinaryIO) -> BinaryIO:
+        """Return a copy with the secrets replaced, and close the file; without secrets, return the file."""
+        if not self.longest:
+            return stream
+        clean = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the reader
+        with stream:
+            clean.writelines(self._pieces(stream))
+        clean.seek(0)
+        return cast(BinaryIO, clean)
+
+    def _pieces(self, stream: BinaryIO) -> Iterator[bytes]:
+        """Yield the content in pieces, holding back each end, which can be the start of a secret."""
+        pending = b""
+        while data := stream.read(CHUNK_BYTES):
+            pending = self.byte_pattern.sub(MARK.encode(), pending + data)
+            yield pending[: -self.longest]
+            pending = pending[-self.longest :]
+        yield pending
+
+
+def _spellings(secret: str) -> set[str]:
+    """Return the spellings of a secret in plain text, JSON, HTML and URLs."""
+    return {secret, json.dumps(secret)[1:-1], html.escape(secret), quote(secret), quote(secret, safe="")}
+
+
+def scrubber_of(credentials: GameCredentials | None) -> Scrubber:
+    """Return the scrubber for a job's game credentials; without credentials it replaces nothing."""
+    if credentials is None:
+        return Scrubber()
+    pair = f"{credentials.client_id}:{credentials.client_secret}"
+    # As sent in a request for a token.
+    basic = base64.b64encode(pair.encode()).decode()
+    return Scrubber([credentials.client_id, credentials.client_secret, basic])
+
 
 logger = logging.getLogger(__name__)
 
@@ -110,21 +171,21 @@ class Outputs:
         with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
             yield from map(self.scrubber.text, log)
 
-    def store(self, *, ran: str, ids: Iterator[int]) -> list[Artifact]:
-        """Store all artifacts and return their rows with `ids`, not yet saved. `ran` is the input.
+    def artifacts(self, ran: str) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield all artifacts with their contents. `ran` is the input.
 
-        Requested artifacts that cannot be stored are added to `missing`. Raises NotStored or WorkerStops.
+        Requested artifacts that cannot be stored are added to `missing`.
         """
-        return artifact_files.store_all(self.job, self._opened(self._artifacts(ran)), stage=self.stage, ids=ids)
+        return self._opened(self._artifacts(ran))
 
-    def store_logs(self) -> list[Artifact]:
-        """Store only the logs and return their rows, not yet saved."""
-        return artifact_files.store_all(self.job, self._opened(self._logs()), stage=self.stage)
+    def logs(self) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield the logs."""
+        return self._opened(self._logs())
 
-    def shard_files(self) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
-        """Yield the report, if there is one, and the logs."""
-        report = (Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME))
-        yield from self._opened([report, *self._logs()])
+    def shard_files(self, *, with_report: bool) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
+        """Yield the report, if it is wanted, and the logs."""
+        report = [(Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME))]
+        return self._opened([*(report if with_report else ()), *self._logs()])
 
     def _opened(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
         """Yield the artifacts that can be opened, with their content."""

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 from jobs import api_mode
 from jobs.planning.multistage import Stage, StagePlan, beaten
 from jobs.results import labels, rankings
-from simc import csv_report, messages, report_summary, result_warnings
+from simc import csv_report, messages, reports, shortfall
 from simc.profiles.analysis import Analysis
 from simc.reports import NotReached, Player, Profileset, Report, Statistics
 from simc.shortfall import Asked
@@ -71,7 +71,7 @@ class Results:
         return self.report.not_reached if self.report else None
 
     def summary(self, *, partial: bool, asked: Asked) -> dict[str, Any] | None:
-        """Return the result's summary, or None without a report (`docs/reference/contract.md#result-summary`).
+        """Return the result's summary, or None without a report (`docs/reference/api.md#result-summary`).
 
         `asked` is what the last stage was asked to do. `partial` is whether the report has only a part of it.
         """
@@ -79,16 +79,16 @@ class Results:
             return None
         stages = self.stages if self.plan.enabled else []
         multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
-        summary = report_summary.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
-        found = result_warnings.of_partial(self.report, asked) if partial else self._of_complete(self.report, asked)
+        summary = reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
+        found = shortfall.of_partial(self.report, asked) if partial else self._of_complete(self.report, asked)
         warnings = self.listed_warnings(found)
         return {**summary, "warnings": warnings} if warnings else summary
 
     def _of_complete(self, report: Report, asked: Asked) -> list[str]:
         return [
-            *result_warnings.without_damage(report),
-            *result_warnings.without_result(report, self.profilesets),
-            *result_warnings.target_not_reached(report, asked),
+            *shortfall.without_damage(report),
+            *shortfall.without_result(report, self.profilesets),
+            *shortfall.target_not_reached(report, asked),
         ]
 
     def listed_warnings(self, found: Sequence[str] = (), *, without: str | None = None) -> list[str]:

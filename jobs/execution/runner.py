@@ -15,7 +15,7 @@ from jobs.models import Build, Job
 from sandbox.confinement import Sandbox
 from sandbox.layers import Mode, SandboxUnavailable
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import Limits, OnLine, OnLineEnd, Proxy, SimulatorNotStarted, SimulatorProcess, ignore_line_end
+from sandbox.process import ConfinedProcess, NotStarted, OnLine, OnLineEnd, Proxy, RunLimits, ignore_line_end
 from simc import command
 from simc.progress import parse_update
 
@@ -41,7 +41,7 @@ def probe_sandbox() -> list[str]:
     Raises SandboxUnavailable if the machine lacks what `SANDBOX` requires.
     """
     with private_directory() as directory:
-        process = SimulatorProcess(
+        process = ConfinedProcess(
             [shutil.which("true") or "/bin/true"],
             directory=directory,
             sandbox=sandbox(),
@@ -52,7 +52,7 @@ def probe_sandbox() -> list[str]:
         try:
             with process:
                 process.wait(PROBE_SECONDS)
-        except SimulatorNotStarted as error:
+        except NotStarted as error:
             raise SandboxUnavailable(
                 f"No simulator can run here with SANDBOX={settings.SANDBOX}: {error}. "
                 "docs/explanation/security.md says what each layer requires of the machine."
@@ -60,9 +60,9 @@ def probe_sandbox() -> list[str]:
         return process.layers
 
 
-def limits(*, threads: int, seconds: int) -> Limits:
+def limits(*, threads: int, seconds: int) -> RunLimits:
     """Return the limits of a simulator with `threads` threads that runs for at most `seconds`."""
-    return Limits(
+    return RunLimits(
         wall_seconds=seconds + OVERTIME_SECONDS,
         cpu_seconds=threads * seconds + CPU_SPARE_SECONDS,
         memory_bytes=settings.SIM_MEMORY_BYTES,
@@ -85,9 +85,9 @@ def simulator(
     on_line: OnLine,
     on_line_end: OnLineEnd = ignore_line_end,
     proxy: Proxy | None = None,
-) -> SimulatorProcess:
+) -> ConfinedProcess:
     """Return a build's process, not started yet. `proxy` is its only way out of the sandbox's network."""
-    return SimulatorProcess(
+    return ConfinedProcess(
         [build.executable, *arguments],
         directory=directory,
         sandbox=sandbox(),

@@ -4,11 +4,14 @@ Their names contain the job, the attempt, the stage, the shard and the try, so n
 with the job's id, so retention removes those that a lost conductor leaves behind.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import BinaryIO
+from typing import Any, BinaryIO, Self
 
 from jobs.artifacts import artifact_files
+from jobs.enums import Status
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, ShardedStage
 from simservice.storages import MAX_REMOVED_AT_ONCE
 
@@ -48,3 +51,31 @@ def remove_all(stage: ShardedStage, tries: Mapping[int, int]) -> None:
     )
     while batch := list(islice(names, MAX_REMOVED_AT_ONCE)):
         artifact_files.remove(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardResult:
+    """The outcome that the job would have if this were its only shard, and the simulator's warnings.
+
+    `stopped_for` is the `StopReason` for which the process was stopped, or None. `has_report` says whether the try
+    stored a report.
+    """
+
+    status: Status
+    error_code: str | None
+    reason: str | None
+    exit_code: str
+    stopped_for: str | None
+    has_report: bool
+    warnings: Sequence[str]
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome(status=self.status, error_code=self.error_code, reason=self.reason, exit_code=self.exit_code)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, fields: dict[str, Any]) -> Self:
+        return cls(**{**fields, "status": Status(fields["status"])})

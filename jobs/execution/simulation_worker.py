@@ -128,7 +128,7 @@ def simulate() -> None:
 def _run_next() -> bool:
     """Claim and run the best job or shard. Return False if none waits in the lanes of this worker."""
     slot = slot_name()
-    claimed = claims.claim(slot, lanes=lanes())
+    claimed = claims.claim_work(slot, lanes=lanes())
     if claimed is None:
         return False
     try:

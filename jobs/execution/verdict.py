@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 from django.conf import settings
 
 from jobs import api_mode
-from jobs.enums import ErrorCode, Status
+from jobs.enums import ErrorCode, Status, StopReason
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from jobs.results import blame
 from jobs.results.blame import Cause
 from sandbox import locales
 from sandbox.private_directory import megabytes
-from sandbox.stop_reasons import StopReason
 from simc.reports import BrokenReport, Report
 from simc.shortfall import Asked, shortfall
 
@@ -62,7 +61,7 @@ class _NoMessages:
 NO_MESSAGES = _NoMessages()
 
 
-def judge(
+def outcome_of(
     job: Job,
     ended: "Ended",
     *,

@@ -1,4 +1,4 @@
-"""Cancellation of jobs: `docs/reference/contract.md#cancel-a-job`.
+"""Cancellation of jobs: `docs/reference/api.md#cancel-a-job`.
 
 A waiting job ends at once. For a claimed job, the request is stored in the database, where the worker reads it when
 it renews its lease. A hint in Redis lets the worker notice within about two seconds.
@@ -18,7 +18,7 @@ from jobs.models import Job
 from simservice.redis.client import best_effort, redis
 
 # Much longer than a lease
-HINT_SECONDS = 120
+CANCEL_FLAG_SECONDS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def _record(job: Job, *, by: Actor) -> None:
 
 def hint(job: Job) -> None:
     """Set the hint for the worker of the job."""
-    best_effort(lambda: redis().set(_key_of(job), 1, ex=HINT_SECONDS), default=None)
+    best_effort(lambda: redis().set(_key_of(job), 1, ex=CANCEL_FLAG_SECONDS), default=None)
 
 
 def is_hinted(job: Job) -> bool:

@@ -6,7 +6,7 @@ statements of their own (`jobs/lifecycle/job_moves.sql`).
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -22,19 +22,20 @@ from jobs.artifacts import credentials, storage
 from jobs.enums import (
     ALL_LANES,
     CLAIMED,
-    TERMINAL,
     ErrorCode,
     LaneRange,
     MoveResult,
     Renewal,
     ReturnCause,
     Status,
+    StopReason,
 )
 from jobs.lifecycle import counters, usage, webhook_events
+from jobs.lifecycle.transitions import GROUPS, JobMove, ShardMove, require
 from jobs.live.progress import last_percent
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
-from sandbox.stop_reasons import StopReason
 from simc import report_details
+from simservice.ids import NEW_ID
 from simservice.postgresql.rows import RowReader
 from simservice.postgresql.statements import load, run
 from webhooks import events
@@ -49,28 +50,21 @@ SQL = load(
     storage.SQL,
     usage.SQL,
     events.SQL,
+    GROUPS,
+    JobMove.fragments(),
+    ShardMove.fragments(),
     max_losses=str(MAX_LOSSES),
+    new_id=NEW_ID,
     claimed_columns=CLAIMED_JOB.columns,
     artifact_columns=", ".join(str(field.column) for field in ARTIFACT_FIELDS),
     artifact_values=", ".join(f"artifact.{field.column}" for field in ARTIFACT_FIELDS),
 )
 
-ENDS = frozenset(TERMINAL)
-TRANSITIONS: dict[str, frozenset[Status]] = {
-    Status.PENDING: frozenset({Status.QUEUED, Status.STARTING, Status.FAILED, Status.CANCELLED}),
-    Status.QUEUED: frozenset({Status.STARTING, Status.FAILED, Status.CANCELLED}),
-    Status.STARTING: frozenset({Status.RUNNING, Status.QUEUED}) | ENDS,
-    Status.RUNNING: frozenset({Status.QUEUED}) | ENDS,
-}
 RELEASED = {"worker": "", "lease_expires_at": None}
 ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
 STALLED = LEASE_EXPIRED & Q(status__in=CLAIMED)
 CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
-
-
-class IllegalTransition(Exception):
-    """The state machine does not have this move. It is a bug, not a race."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +119,16 @@ INTERNAL = Outcome(
 )
 
 
-def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any) -> MoveResult:
+def move(
+    job: Job, made: JobMove, *, reason: str = "", cause: str = "", guard: Q = ANY, **changes: Any
+) -> MoveResult:
     """Move `job` from the status and attempt of this instance, if the row still has them and matches `guard`.
 
     If the move is done, the instance has the new status and attempt; `changes` are made in the database only.
-    Raises IllegalTransition if TRANSITIONS does not have the move.
+    Raises IllegalTransition if the move does not lead from the status of this instance.
     """
-    _require_transition(job, to)
+    (to,) = made.targets
+    require(job.status, to, made)
     attempt = changes.get("attempt", job.attempt)
     with transaction.atomic():
         expected = Job.objects.filter(pk=job.pk, status=job.status, attempt=job.attempt)
@@ -150,25 +147,16 @@ def move(job: Job, *, to: Status, reason: str = "", cause: str = "", guard: Q = 
     return MoveResult.DONE
 
 
-def _require_transition(job: Job, to: Status) -> None:
-    """Raise IllegalTransition if TRANSITIONS does not contain the move."""
-    if to not in TRANSITIONS.get(job.status, ()):
-        raise IllegalTransition(f"{job.status} → {to}")
-
-
 def mark_queued(job: Job) -> MoveResult:
-    """Record that a pending job was announced to the workers: `move(job, to=Status.QUEUED)` in one statement.
-
-    Raises IllegalTransition.
-    """
-    _require_transition(job, Status.QUEUED)
+    """Record that a pending job was announced to the workers. One statement. Raises IllegalTransition."""
+    require(job.status, Status.QUEUED, JobMove.ANNOUNCE)
     if not run(SQL["mark_queued"], values={"job_id": job.pk, "attempt": job.attempt}):
         return MoveResult.TAKEN
     job.status = Status.QUEUED
     return MoveResult.DONE
 
 
-def claim(
+def claim_job(
     worker: str,
     *,
     lanes: LaneRange = ALL_LANES,
@@ -178,7 +166,7 @@ def claim(
     """Assign the best waiting job in `lanes` to `worker`, with a new attempt and a new lease.
 
     The best job has the highest priority and, among equals, the earliest submission
-    (`docs/reference/contract.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
+    (`docs/reference/api.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
     on `skipped_branches`. Return None if no other job waits, or if a shard of a stage that is not in
     `skipped_stages` comes first. One statement.
     """
@@ -235,29 +223,58 @@ def cancel_requested(job: Job) -> bool:
     return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
 
 
-def start_run(job: Job, *, build: Build, stage: int = 1, try_number: int = 1) -> Run | None:
-    """Record the simulator process of a stage. The first one moves the job to running. One statement.
+@dataclass(frozen=True, kw_only=True)
+class Try:
+    """A try of a shard of a stage, as its run records it. A stage of one shard has no row of a shard, and one try.
 
-    `try_number` is the try of the stage's first shard, 1 for a stage that runs as one process.
-
-    Return None if another attempt has the job or it has ended.
+    `seat` is the number of the slot among those of the job; 0 is the slot that claimed the job.
     """
-    statement = SQL["start_job"] if stage == 1 else SQL["start_stage"]
-    if stage == 1:
-        _require_transition(job, Status.RUNNING)
+
+    stage_id: int | None = None
+    shard_id: int | None = None
+    number: int = 0
+    try_number: int = 1
+    seat: int = 0
+
+
+ONLY_TRY = Try()
+
+
+def start_run(job: Job, *, build: Build, stage: int = 1, shard: Try = ONLY_TRY) -> int | None:
+    """Record the simulator process of a try, and return the id of its run. One round trip; safe to repeat.
+
+    The first run moves the job to running. Return None if another attempt has the job, if it has ended, or if the
+    shard belongs to another try.
+    """
+    if job.status != Status.RUNNING:
+        require(job.status, Status.RUNNING, JobMove.START)
     parameters = {
         "job_id": job.pk,
         "attempt": job.attempt,
         "build_id": build.pk,
         "stage": stage,
-        "try_number": try_number,
+        "stage_id": shard.stage_id,
+        "shard_id": shard.shard_id,
+        "shard": shard.number,
+        "try_number": shard.try_number,
+        "seat": shard.seat,
     }
-    rows = run(statement, values=parameters)
+    # The lock of the stage keeps the shard from being returned at the same time. The job is always locked first.
+    locks = () if shard.stage_id is None else (SQL["lock_job"], SQL["lock_sharded_stage"])
+    rows = run(*locks, SQL["start_run"], values=parameters)
     if not rows:
         return None
     job.status = Status.RUNNING
-    run_id, started_at = rows[0]
-    return Run(id=run_id, job=job, attempt=job.attempt, stage=stage, build=build, started_at=started_at)
+    return int(rows[0][0])
+
+
+def end_run(fields: Mapping[str, Any]) -> Iterator[int]:
+    """Record how the process of a run ended, unless the run was already recorded as lost. One statement.
+
+    `fields` are the parameters of the part `run_end`, and `run_id`. Return ids for the rows of its artifacts.
+    """
+    rows = run(SQL["end_run"], values={**fields, "count": len(Artifact.Kind)})
+    return iter([artifact_id for (artifact_id,) in rows])
 
 
 def lock_row(job: Job) -> bool:
@@ -284,7 +301,7 @@ def requeue(
     with transaction.atomic():
         is_queued = move(
             job,
-            to=Status.QUEUED,
+            JobMove.REQUEUE,
             reason=reason,
             cause=cause,
             guard=guard & ~CANCEL_REQUESTED,
@@ -313,7 +330,7 @@ def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Ar
     Also inserts its details and the rows of `artifacts`. Does not change the instance, so the call can be repeated
     if the database fails. Takes one round trip if it is outside a transaction and has no guard. Raises HoldError.
     """
-    _require_transition(job, outcome.status)
+    require(job.status, outcome.status, JobMove.ABANDON, JobMove.END)
     if outcome.percent is None:
         # Read before the transaction, so that a slow Redis does not prolong it.
         outcome = replace(outcome, percent=last_percent(job))

@@ -8,7 +8,7 @@ statement_timestamp() + %(lease_seconds)s * interval '1 second'
 -- part: current_job
 -- The job of a sharded stage, if the stage is not void.
 JOIN jobs_job AS job ON job.id = stage.job_id AND job.attempt = stage.attempt
-    AND job.status IN ('starting', 'running')
+    AND job.status IN {claimed}
 
 -- part: may_start
 -- Conditions of every claim of a shard, by a helper or the conductor.
@@ -21,7 +21,7 @@ job.cancel_requested_at IS NULL AND job.lease_expires_at > statement_timestamp()
 
 -- part: claimable
 -- Shards that may be claimed.
-jobs_shard.status = 'waiting' AND losses < {max_losses}
+jobs_shard.status IN {claim_shard_from} AND losses < {max_losses}
 
 -- name: find_open_stage
 -- Return the open stage in a range of lanes with the best priority and, among equals, the earliest submission. An
@@ -37,11 +37,11 @@ ORDER BY stage.priority, stage.job_id LIMIT 1
 -- name: mark_queued
 -- Move a pending job to queued. Return a row if it was moved.
 WITH moved AS (
-    UPDATE jobs_job SET status = 'queued', updated_at = statement_timestamp()
-    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status = 'pending' RETURNING id, attempt
+    UPDATE jobs_job SET status = {announce_job_to}, updated_at = statement_timestamp()
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {announce_job_from} RETURNING id, attempt
 )
 INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
-SELECT id, statement_timestamp(), 'pending', 'queued', attempt, '' FROM moved RETURNING job_id
+SELECT id, statement_timestamp(), {announce_job_from}, {announce_job_to}, attempt, '' FROM moved RETURNING job_id
 
 -- name: claim_job
 -- Claim the best waiting job in a range of lanes, unless a shard comes first, and return its columns.
@@ -54,12 +54,12 @@ WITH open AS (
     {find_open_stage}
 ), best AS (
     SELECT id, status FROM jobs_job
-    WHERE status IN ('pending', 'queued') AND queue_deadline_at > statement_timestamp()
+    WHERE status IN {claim_job_from} AND queue_deadline_at > statement_timestamp()
         AND priority BETWEEN %(first_lane)s AND coalesce((SELECT priority FROM open), %(last_lane)s)
         AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
     ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
 ), claimed AS (
-    UPDATE jobs_job SET status = 'starting', attempt = attempt + 1, worker = %(worker)s,
+    UPDATE jobs_job SET status = {claim_job_to}, attempt = attempt + 1, worker = %(worker)s,
         lease_expires_at = {lease_end}, updated_at = statement_timestamp()
     WHERE id = (SELECT id FROM best) RETURNING {claimed_columns}
 ), event AS (
@@ -69,33 +69,37 @@ WITH open AS (
 )
 SELECT * FROM claimed
 
--- part: inserted_run
--- Insert the run of a stage if the part `held` contains the job.
-INSERT INTO jobs_run (
-    job_id, attempt, stage, shard, try_number, build_id, started_at, stopped_for, sandbox_layers
-)
-SELECT id, attempt, %(stage)s::integer, 0, %(try_number)s::integer, %(build_id)s::uuid, statement_timestamp(),
-    '', '[]'
-FROM held
-RETURNING id, started_at
+-- name: lock_sharded_stage
+-- Lock a stage's row.
+SELECT FROM jobs_shardedstage WHERE id = %(stage_id)s FOR NO KEY UPDATE
 
--- name: start_job
--- Move a job to running and insert its first run.
+-- name: start_run
+-- Insert the run of a try unless it exists. The first run moves the job to running. Without shards, `shard_id` is null.
+-- The lock prevents the job from ending or being requeued at the same time.
 WITH held AS (
-    UPDATE jobs_job SET status = 'running', build_id = %(build_id)s, started_at = statement_timestamp(),
+    SELECT id, attempt, status FROM jobs_job
+    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {claimed}
+        AND (%(shard_id)s::bigint IS NULL OR EXISTS (
+            SELECT FROM jobs_shard
+            WHERE id = %(shard_id)s AND try_number = %(try_number)s AND jobs_shard.status IN {end_shard_from}
+        ))
+    FOR NO KEY UPDATE
+), started AS (
+    UPDATE jobs_job SET status = {start_job_to}, build_id = %(build_id)s, started_at = statement_timestamp(),
         updated_at = statement_timestamp()
-    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status = 'starting' RETURNING id, attempt
+    WHERE id = (SELECT id FROM held WHERE status IN {start_job_from}) RETURNING id, attempt
 ), event AS (
     INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
-    SELECT id, statement_timestamp(), 'starting', 'running', attempt, '' FROM held
-) {inserted_run}
-
--- name: start_stage
--- Insert the run of a later stage. The lock prevents the job from ending or being requeued at the same time.
-WITH held AS (
-    SELECT id, attempt FROM jobs_job
-    WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running') FOR NO KEY UPDATE
-) {inserted_run}
+    SELECT id, statement_timestamp(), {start_job_from}, {start_job_to}, attempt, '' FROM started
+)
+INSERT INTO jobs_run (
+    job_id, attempt, stage, shard, try_number, seat, build_id, started_at, stopped_for, sandbox_layers
+)
+SELECT id, attempt, %(stage)s::integer, %(shard)s::integer, %(try_number)s::integer, %(seat)s::integer,
+    %(build_id)s::uuid, statement_timestamp(), '', '[]'
+FROM held
+ON CONFLICT (job_id, attempt, stage, shard, try_number) DO UPDATE SET seat = EXCLUDED.seat
+RETURNING id
 
 -- part: run_end
 -- Columns of a run whose process has ended, for use in an UPDATE.
@@ -103,10 +107,17 @@ ended_at = statement_timestamp(), wall_ms = %(wall_ms)s, cpu_ms = %(cpu_ms)s,
 peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_for = %(stopped_for)s,
 sandbox_layers = %(layers)s
 
+-- name: end_run
+-- Record how a run ended, unless it was already recorded as lost. Return `count` ids for the rows of its artifacts.
+WITH ended AS (
+    UPDATE jobs_run SET {run_end} WHERE id = %(run_id)s AND ended_at IS NULL
+)
+SELECT {new_id} FROM generate_series(1, %(count)s::integer)
+
 -- name: renew_lease
 -- Renew the lease of a job. If the attempt has the job, return whether its cancellation was requested.
 UPDATE jobs_job SET lease_expires_at = {lease_end}
-WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN ('starting', 'running')
+WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {claimed}
 RETURNING cancel_requested_at IS NOT NULL
 
 -- name: lock_job

@@ -17,24 +17,23 @@ from django.db.models.functions import Now
 
 from jobs.enums import ALL_LANES, CLAIMED, LaneRange, ShardStatus
 from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Try
+from jobs.lifecycle.transitions import ShardMove, require
 from jobs.models import Job, Run, Shard, ShardedStage
 from simservice.postgresql.statements import load, run
 
-SQL = load(__file__, job_moves.SQL)
+SQL = load(__file__, job_moves.SQL, ShardMove.fragments())
 # The rows of a stage that ended without its conductor are kept for a while, so that they can be inspected.
 VOID_KEPT = timedelta(minutes=1)
 VOID_BATCH = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClaimedShard:
+class ClaimedShard(Try):
     """A try of a shard, claimed by a slot. `allowance_ms` is the simulator time that it may use at first."""
 
     shard_id: int
     stage_id: int
-    number: int
-    try_number: int
-    seat: int
     allowance_ms: int
     text: str
     profilesets: int
@@ -75,7 +74,7 @@ class StageState:
     expired: Sequence[tuple[int, int]]
 
 
-def create(stage: ShardedStage, shards: Sequence[Shard], job: Job) -> bool:
+def create_stage(stage: ShardedStage, shards: Sequence[Shard], job: Job) -> bool:
     """Insert a stage and its waiting shards; safe to repeat.
 
     Return False if another attempt has the job or it has ended.
@@ -90,14 +89,14 @@ def create(stage: ShardedStage, shards: Sequence[Shard], job: Job) -> bool:
     return True
 
 
-def find_open(skipped: Collection[int], *, lanes: LaneRange = ALL_LANES) -> int | None:
+def find_open_stage(skipped: Collection[int], *, lanes: LaneRange = ALL_LANES) -> int | None:
     """Return the id of the open stage that comes first, without those that are `skipped`; None if none is open."""
     values = {"skipped": list(skipped), "first_lane": lanes.first, "last_lane": lanes.last}
     rows = run(job_moves.SQL["find_open_stage"], values=values)
     return rows[0][0] if rows else None
 
 
-def claim(stage_id: int, *, worker: str, conducts: bool, lanes: LaneRange = ALL_LANES) -> ClaimedShard | None:
+def claim_shard(stage_id: int, *, worker: str, conducts: bool, lanes: LaneRange = ALL_LANES) -> ClaimedShard | None:
     """Start a try of the stage's next waiting shard. Return None if `claim_shard` does not allow it."""
     values = {
         "stage_id": stage_id,
@@ -106,7 +105,7 @@ def claim(stage_id: int, *, worker: str, conducts: bool, lanes: LaneRange = ALL_
         "conducts": conducts,
         "lease_seconds": settings.LEASE_SECONDS,
     }
-    rows = run(SQL["lock_sharded_stage"], SQL["claim_shard"], values=values)
+    rows = run(job_moves.SQL["lock_sharded_stage"], SQL["claim_shard"], values=values)
     if not rows:
         return None
     shard_id, stage_id, number, try_number, seat, allowance_ms, text, profilesets, full_baseline = rows[0]
@@ -123,17 +122,10 @@ def claim(stage_id: int, *, worker: str, conducts: bool, lanes: LaneRange = ALL_
     )
 
 
-def start(shard: ClaimedShard, *, job_id: int) -> int | None:
-    """Record the run of a try and return its id; safe to repeat. Return None if the try is void."""
-    values = {**shard.key, "job_id": job_id}
-    rows = run(job_moves.SQL["lock_job"], SQL["lock_sharded_stage"], SQL["start_shard"], values=values)
-    return rows[0][0] if rows else None
-
-
-def renew(shard: ClaimedShard, *, wanted_ms: int) -> ShardRenewal | None:
+def renew_shard(shard: ClaimedShard, *, wanted_ms: int) -> ShardRenewal | None:
     """Renew the lease of a try, and extend its allowance by up to `wanted_ms`. Return None if the try is void."""
     values = {**shard.key, "wanted_ms": wanted_ms, "lease_seconds": settings.LEASE_SECONDS}
-    rows = run(SQL["lock_sharded_stage"], SQL["renew_shard"], values=values)
+    rows = run(job_moves.SQL["lock_sharded_stage"], SQL["renew_shard"], values=values)
     if not rows:
         return None
     allowance_ms, free_ms, is_cancelled, stop_reason = rows[0]
@@ -142,28 +134,29 @@ def renew(shard: ClaimedShard, *, wanted_ms: int) -> ShardRenewal | None:
     )
 
 
-def end(
+def end_shard(
     shard: ClaimedShard, status: ShardStatus, *, result: dict[str, Any], billed_ms: int, run_fields: dict[str, Any]
 ) -> bool:
     """End a try and its run. Return False if the try is void. Safe to repeat.
 
     `run_fields` are the parameters `run_id`, `wall_ms` and so on of `end_shard`. At most the try's allowance
-    is billed.
+    is billed. Raises IllegalTransition.
     """
+    require(ShardStatus.RUNNING, status, ShardMove.END)
     values = {**shard.key, **run_fields, "status": status, "result": json.dumps(result), "billed_ms": billed_ms}
-    if run(SQL["lock_sharded_stage"], SQL["end_shard"], values=values):
+    if run(job_moves.SQL["lock_sharded_stage"], SQL["end_shard"], values=values):
         return True
     # An earlier call may have been committed although its response was lost.
     ended = Shard.objects.filter(pk=shard.shard_id, try_number=shard.try_number, status=status)
     return ended.exists()
 
 
-def give_back(shard: ClaimedShard, *, losses: int) -> bool:
+def return_shard(shard: ClaimedShard, *, losses: int) -> bool:
     """Return a try's shard to the stage's queue, and add `losses`. Return False if the try is over."""
     return _return(shard.stage_id, shard.shard_id, shard.try_number, losses=losses, expired_only=False)
 
 
-def lose(stage_id: int, shard_id: int, try_number: int) -> bool:
+def lose_expired(stage_id: int, shard_id: int, try_number: int) -> bool:
     """Return a shard whose lease has expired to the stage's queue, and count a loss."""
     return _return(stage_id, shard_id, try_number, losses=1, expired_only=True)
 
@@ -183,35 +176,35 @@ def _return(stage_id: int, shard_id: int, try_number: int, *, losses: int, expir
         "losses": losses,
         "expired_only": expired_only,
     }
-    return bool(run(SQL["lock_sharded_stage"], SQL["return_shard"], values=values))
+    return bool(run(job_moves.SQL["lock_sharded_stage"], SQL["return_shard"], values=values))
 
 
-def reject(shard: Shard, *, text: str | None = None) -> bool:
+def reject_shard(shard: Shard, *, text: str | None = None) -> bool:
     """Return a done shard, whose report cannot be used, to the stage's queue, and count a loss.
 
     With a new `text`, its next try runs the full baseline, whose numbers the profilesets inherit.
     """
     values = {"stage_id": shard.stage_id, "shard_id": shard.pk, "try_number": shard.try_number, "text": text}
-    return bool(run(SQL["lock_sharded_stage"], SQL["reject_shard"], values=values))
+    return bool(run(job_moves.SQL["lock_sharded_stage"], SQL["reject_shard"], values=values))
 
 
-def fund(stage_id: int, *, funded_ms: int) -> bool:
+def fund_stage(stage_id: int, *, funded_ms: int) -> bool:
     """Record that the job's hold pays for this much simulator time in the stage. Return False if it was removed."""
     return bool(run(SQL["fund_sharded_stage"], values={"stage_id": stage_id, "funded_ms": funded_ms}))
 
 
-def stop(stage_id: int, reason: str) -> bool:
+def stop_stage(stage_id: int, reason: str) -> bool:
     """Stop the stage's running shards, and let no other start. Return False if it was stopped before."""
     return bool(
         run(
-            SQL["lock_sharded_stage"],
+            job_moves.SQL["lock_sharded_stage"],
             SQL["stop_sharded_stage"],
             values={"stage_id": stage_id, "stop_reason": reason},
         )
     )
 
 
-def state(stage_id: int) -> StageState | None:
+def read_stage(stage_id: int) -> StageState | None:
     """Return the state of a stage's shards, or None if the stage was removed. One query."""
     (row,) = run(SQL["read_sharded_stage"], values={"stage_id": stage_id})
     if row[5] is None:
@@ -230,18 +223,23 @@ def state(stage_id: int) -> StageState | None:
     )
 
 
-def remove(stage_id: int) -> None:
+def remove_stage(stage_id: int) -> None:
     """Remove a stage that has ended, with its shards."""
-    run(SQL["lock_sharded_stage"], SQL["remove_shards"], SQL["remove_sharded_stage"], values={"stage_id": stage_id})
+    run(
+        job_moves.SQL["lock_sharded_stage"],
+        SQL["remove_shards"],
+        SQL["remove_sharded_stage"],
+        values={"stage_id": stage_id},
+    )
 
 
-def remove_void() -> int:
+def remove_void_stages() -> int:
     """Remove a batch of stages whose job has ended or has another attempt. Return how many."""
     owner = Job.objects.filter(pk=OuterRef("job_id"), attempt=OuterRef("attempt"), status__in=CLAIMED)
     void = ShardedStage.objects.filter(~Exists(owner), created_at__lt=Now() - VOID_KEPT)
     stage_ids = list(void.values_list("pk", flat=True)[:VOID_BATCH])
     for stage_id in stage_ids:
-        remove(stage_id)
+        remove_stage(stage_id)
     return len(stage_ids)
 
 

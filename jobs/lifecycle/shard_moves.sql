@@ -2,10 +2,6 @@
 -- one after the other, and each sees the previous one. Whether a stage is void is read from its job without a lock.
 -- If the job ends at the same moment, the move does no harm, because nothing reads the shards of an ended job.
 
--- name: lock_sharded_stage
--- Lock a stage's row.
-SELECT FROM jobs_shardedstage WHERE id = %(stage_id)s FOR NO KEY UPDATE
-
 -- name: claim_shard
 -- Start a try of the stage's first waiting shard. `conducts` is true for the slot that has the job: its seat is 0,
 -- it may use less than a slice, and it may run shard 0. A helper's shard comes after waiting jobs of the same or a
@@ -31,7 +27,7 @@ WITH open AS (
     WHERE stage_id = %(stage_id)s AND {claimable} AND (%(conducts)s OR number > 0)
     ORDER BY number LIMIT 1
 ), claimed AS (
-    UPDATE jobs_shard SET status = 'running', try_number = try_number + 1, seat = open.seat,
+    UPDATE jobs_shard SET status = {claim_shard_to}, try_number = try_number + 1, seat = open.seat,
         worker = %(worker)s, lease_expires_at = {lease_end}, allowance_ms = open.allowance_ms
     FROM open, best WHERE jobs_shard.id = best.id AND open.seat IS NOT NULL
     RETURNING jobs_shard.id, stage_id, number, try_number, jobs_shard.seat, jobs_shard.allowance_ms, text,
@@ -41,19 +37,6 @@ WITH open AS (
     FROM claimed WHERE jobs_shardedstage.id = claimed.stage_id
 )
 SELECT * FROM claimed
-
--- name: start_shard
--- Insert the run of a shard's try unless it exists, and return its id. The job's row is locked, so the job cannot
--- end or be requeued at the same time.
-INSERT INTO jobs_run (
-    job_id, attempt, stage, shard, try_number, seat, build_id, started_at, stopped_for, sandbox_layers
-)
-SELECT stage.job_id, stage.attempt, stage.stage, number, try_number, seat, stage.build_id,
-    statement_timestamp(), '', '[]'
-FROM jobs_shard JOIN jobs_shardedstage AS stage ON stage.id = stage_id {current_job}
-WHERE jobs_shard.id = %(shard_id)s AND try_number = %(try_number)s AND jobs_shard.status = 'running'
-ON CONFLICT (job_id, attempt, stage, shard, try_number) DO UPDATE SET seat = EXCLUDED.seat
-RETURNING id
 
 -- name: renew_shard
 -- Renew the lease of a running shard and extend its allowance by `wanted_ms`, or by the time that is left. Return
@@ -89,7 +72,7 @@ WITH {shard_before}, ended AS (
         billed_ms = least(%(billed_ms)s, before.allowance_ms), {freed}
     FROM before, jobs_shardedstage AS stage {current_job}
     WHERE stage.id = before.stage_id AND jobs_shard.id = before.id AND try_number = %(try_number)s
-        AND jobs_shard.status = 'running'
+        AND jobs_shard.status IN {end_shard_from}
     RETURNING jobs_shard.stage_id, jobs_shard.billed_ms - before.allowance_ms AS change_ms
 ), allotted AS (
     UPDATE jobs_shardedstage SET allotted_ms = allotted_ms + change_ms
@@ -103,9 +86,9 @@ SELECT FROM ended
 -- Return a running shard to the stage's queue, add `losses`, and mark its run as lost. With `expired_only`,
 -- its lease must have expired.
 WITH {shard_before}, returned AS (
-    UPDATE jobs_shard SET status = 'waiting', losses = losses + %(losses)s, {freed}
+    UPDATE jobs_shard SET status = {return_shard_to}, losses = losses + %(losses)s, {freed}
     FROM before
-    WHERE jobs_shard.id = before.id AND try_number = %(try_number)s AND status = 'running'
+    WHERE jobs_shard.id = before.id AND try_number = %(try_number)s AND status IN {return_shard_from}
         AND (NOT %(expired_only)s OR lease_expires_at < statement_timestamp())
     RETURNING jobs_shard.stage_id, jobs_shard.number, before.allowance_ms
 ), allotted AS (
@@ -122,10 +105,10 @@ SELECT FROM returned
 -- name: reject_shard
 -- Return a done shard to the stage's queue, count a loss, and replace the text if one is given.
 WITH {shard_before}, rejected AS (
-    UPDATE jobs_shard SET status = 'waiting', losses = losses + 1, result = NULL, billed_ms = 0,
+    UPDATE jobs_shard SET status = {reject_shard_to}, losses = losses + 1, result = NULL, billed_ms = 0,
         text = coalesce(%(text)s, text), full_baseline = full_baseline OR %(text)s IS NOT NULL
     FROM before
-    WHERE jobs_shard.id = before.id AND try_number = %(try_number)s AND status = 'done'
+    WHERE jobs_shard.id = before.id AND try_number = %(try_number)s AND status IN {reject_shard_from}
     RETURNING jobs_shard.stage_id, before.billed_ms
 ), allotted AS (
     UPDATE jobs_shardedstage SET allotted_ms = allotted_ms - billed_ms

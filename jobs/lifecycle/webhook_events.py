@@ -1,4 +1,4 @@
-"""Webhook events of jobs: `docs/reference/contract.md#webhook-events`."""
+"""Webhook events of jobs: `docs/reference/webhooks.md#the-request`."""
 
 from typing import Any
 

@@ -19,11 +19,10 @@ from jobs.enums import Status
 from jobs.execution import runner, verdict
 from jobs.execution.build_probe import NotChecked, UnusableBuild, version_of
 from jobs.execution.directories import private_directory
-from jobs.execution.outputs import Outputs
-from jobs.execution.scrubbing import scrubber_of
+from jobs.execution.outputs import Outputs, scrubber_of
 from jobs.models import Build, Job
 from jobs.planning import input_text
-from sandbox.process import NotExecutable, SimulatorNotStarted
+from sandbox.process import NotExecutable, NotStarted
 from simc import command
 from simc.profiles import bundle
 from simc.profiles.analysis import Analysis, analyse_submitted
@@ -254,12 +253,12 @@ def _failure(build: Build, flat: FlatProfile) -> str | None:
                 ended = process.wait(PROFILE_SECONDS)
         except NotExecutable as error:
             return f"The build cannot be run: {error}"[:REASON_CHARACTERS]
-        except SimulatorNotStarted as error:
+        except NotStarted as error:
             raise NotChecked(str(error)) from error
         if ended is not None and ended.is_lost:
             raise NotChecked(f"The launcher of {build.executable} died.")
         if ended is None:
             return f"The simulator did not end within {PROFILE_SECONDS} s."
         outputs = Outputs(Job(), directory, scrubber_of(None), stage=None, has_html=False)
-        outcome = verdict.judge(Job(), ended, report=outputs.report, asked=Asked(), messages=outputs)
+        outcome = verdict.outcome_of(Job(), ended, report=outputs.report, asked=Asked(), messages=outputs)
         return None if outcome.status == Status.COMPLETED else outcome.reason

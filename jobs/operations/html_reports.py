@@ -18,7 +18,7 @@ from jobs.execution.verdict import end_of
 from jobs.models import Build
 from sandbox import locales
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import Ended, NotExecutable, SimulatorNotStarted
+from sandbox.process import Ended, NotExecutable, NotStarted
 from simc import command
 from simc.profiles.bundle import Bundle, UnusableFile
 from simc.profiles.includes import BadInclude, flatten
@@ -106,7 +106,7 @@ def _failure(build: Build, profile: str, *, html: bool) -> str | None:
                 ended = process.wait(SECONDS)
         except NotExecutable as error:
             return str(error)[:REASON_CHARACTERS]
-        except SimulatorNotStarted as error:
+        except NotStarted as error:
             raise NotChecked(str(error)) from error
         if ended is not None and ended.is_lost:
             raise NotChecked(f"The launcher of {build.executable} died.")

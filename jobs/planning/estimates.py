@@ -17,11 +17,10 @@ from django.db import connection
 from billing import prices
 from billing.models import Account
 from jobs.models import CHARACTER_LENGTH, Build
-from jobs.planning.durations import expected_fights
 from jobs.planning.multistage import COARSE_TARGET_ERRORS, StagePlan
-from jobs.planning.stage_statistics import statistics_of
+from jobs.planning.past_jobs import expected_fights, statistics_of
 from simc.profiles.analysis import Analysis
-from simc.profiles.numbers import Numbers
+from simc.profiles.numbers import Precision
 from simc.reports import fights_of
 
 READ_JOBS = 40
@@ -199,7 +198,7 @@ def _fights_of_profile(analysis: Analysis, stages: StagePlan, *, spread: float, 
     known = statistics_of([(list(job.stages), [], []) for job in past if len(job.stages) == count])
     total, remaining = 0.0, float(candidates)
     for stage in stages.stages:
-        numbers = Numbers(iterations=stage.iterations, target_error=stage.target_error or 0.0)
+        numbers = Precision(iterations=stage.iterations, target_error=stage.target_error or 0.0)
         sets = remaining * (CULLING_RUNS if stage.number < count else 1)
         total += (actors + sets) * expected_fights(numbers, spread=spread)
         remaining *= known.share(stage.number)
@@ -262,7 +261,7 @@ def _staged_fights(stages: Sequence[dict[str, Any]], last_fights: float, spread:
     """Return the fights of the profilesets in all stages; each of those in the last stage had `last_fights`."""
     limit = math.ceil(last_fights)
     coarse = [
-        CULLING_RUNS * expected_fights(Numbers(iterations=limit, target_error=error), spread=spread)
+        CULLING_RUNS * expected_fights(Precision(iterations=limit, target_error=error), spread=spread)
         for error in COARSE_TARGET_ERRORS[: len(stages) - 1]
     ]
     return sum(

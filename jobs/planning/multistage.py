@@ -5,18 +5,95 @@ clearly beaten, so only the few that could be the best are simulated at full pre
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 from jobs.enums import MultistageReason, StageLabel
-from jobs.planning.replicates import known_error, names_for
 from simc.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, with_limits
-from simc.profiles.numbers import Bounds
+from simc.profiles.numbers import Bounds, read_integer, read_number
 from simc.profiles.selection import remaining_lines
-from simc.profiles.values import read_integer, read_number
-from simc.reports import Profileset
+from simc.reports import Profileset, Statistics, fights_of
+
+SUFFIX = "~replicate"
+# Enough to measure the difference. More would take too much of the simulator's memory.
+MAX_REPLICATED = 1000
+# The simulator checks the error after a hundred fights, less the first one of each thread.
+MIN_FIGHTS = 80
+
+
+def names_for(profilesets: Sequence[str]) -> dict[str, str]:
+    """Return the name of each profileset's replicate, for the first 1,000 profilesets."""
+    suffix, taken = SUFFIX, set(profilesets)
+    while any(f"{name}{suffix}" in taken for name in profilesets):
+        suffix += "~"
+    return {name: f"{name}{suffix}" for name in profilesets[:MAX_REPLICATED]}
+
+
+def pooled(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> tuple[Profileset, ...]:
+    """Return each profileset once, with the combined figures of its own and its replicate's fights."""
+    combined = {entry.name: entry for entry in profilesets}
+    for name, replicate in replicates.items():
+        second = combined.pop(replicate, None)
+        if second is not None:
+            first = combined.get(name)
+            statistics = _combine(first.statistics, second.statistics) if first else second.statistics
+            combined[name] = replace(second, name=name, statistics=statistics)
+    return tuple(combined.values())
+
+
+def _combine(first: Statistics, second: Statistics) -> Statistics:
+    """Return the statistics of the fights of both, or the first if one's number of fights is unknown."""
+    fights = [fights_of(entry.stddev, entry.mean_stddev) for entry in (first, second)]
+    if not all(fights):
+        return first
+    total = sum(fights)
+    mean = (fights[0] * first.mean + fights[1] * second.mean) / total
+    squares = sum(
+        count * (entry.stddev**2 + (entry.mean - mean) ** 2)
+        for count, entry in zip(fights, (first, second), strict=True)
+    )
+    stddev = math.sqrt(squares / total)
+    return Statistics(
+        mean=mean,
+        mean_stddev=stddev / math.sqrt(total),
+        stddev=stddev,
+        min=min(first.min, second.min),
+        max=max(first.max, second.max),
+    )
+
+
+def known_error(statistics: Statistics) -> float:
+    """Return the standard error of a mean; infinity if there were too few fights to estimate it."""
+    error = statistics.mean_stddev
+    return error if error and statistics.stddev >= error * math.sqrt(MIN_FIGHTS) else math.inf
+
+
+def widening(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> float:
+    """Return the factor by which replicates differ more than their reported errors, at least 1.
+
+    If the errors are correct, the squared difference of two equal profilesets is on average the sum of their
+    squared errors. The mean ratio of n pairs is then 1, with a standard deviation of √(2/n). If it exceeds 1 by
+    more than two standard deviations, the errors are too small, and the ratio is increased by its own uncertainty.
+    """
+    statistics = {entry.name: entry.statistics for entry in profilesets}
+    pairs = [
+        (statistics[name], statistics[replicate])
+        for name, replicate in replicates.items()
+        if {name, replicate} <= statistics.keys()
+    ]
+    errors = [math.hypot(known_error(first), known_error(second)) for first, second in pairs]
+    ratios = [
+        ((first.mean - second.mean) / error) ** 2
+        for (first, second), error in zip(pairs, errors, strict=True)
+        if error < math.inf
+    ]
+    if not ratios:
+        return 1.0
+    ratio, margin = fmean(ratios), 1 + 2 * math.sqrt(2 / len(ratios))
+    return math.sqrt(ratio * margin if ratio > margin else max(1.0, ratio))
+
 
 # In percent of the mean: docs/reference/simulator-command-line.md#iterations-and-errors
 COARSE_TARGET_ERRORS = (1.0, 0.2)
@@ -43,7 +120,7 @@ class Stage:
 
     @property
     def label(self) -> StageLabel:
-        """Return the stage's label (docs/reference/contract.md#stages)."""
+        """Return the stage's label (docs/reference/api.md#stages)."""
         if self.number == 1:
             return StageLabel.INITIAL
         return StageLabel.FINAL if self.is_last else StageLabel.INTERMEDIATE
@@ -51,7 +128,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The stages of a job, and the reason for them (`docs/reference/contract.md#stages`)."""
+    """The stages of a job, and the reason for them (`docs/reference/api.md#stages`)."""
 
     reason: MultistageReason
     stages: tuple[Stage, ...] = (Stage(number=1, count=1),)

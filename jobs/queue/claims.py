@@ -14,11 +14,11 @@ from jobs.queue.expiring_set import Skipped
 branches_without_builds = Skipped[str](seconds=300)
 
 
-def claim(worker: str, *, lanes: Sequence[Priority] = tuple(Priority)) -> Job | ClaimedShard | None:
+def claim_work(worker: str, *, lanes: Sequence[Priority] = tuple(Priority)) -> Job | ClaimedShard | None:
     """Claim and return the best waiting job or shard in `lanes`, or None.
 
     A shard comes after all waiting jobs of its job's priority or a better one, and before those of a worse one
-    (`docs/reference/contract.md#parallel-slots`). Branches without a build on this machine, and stages that it
+    (`docs/reference/api.md#parallel-slots`). Branches without a build on this machine, and stages that it
     cannot help with, are left to others.
     """
     for adjacent in _ranges(lanes):
@@ -42,14 +42,14 @@ def _claim(worker: str, lanes: LaneRange) -> Job | ClaimedShard | None:
     """Claim and return the best waiting job or shard in a range of lanes, or None."""
     skipped, branches = executables.skipped.current(), branches_without_builds.current()
     while True:
-        job = job_moves.claim(worker, lanes=lanes, skipped_stages=skipped, skipped_branches=branches)
+        job = job_moves.claim_job(worker, lanes=lanes, skipped_stages=skipped, skipped_branches=branches)
         if job is not None:
             return job
-        stage_id = shard_moves.find_open(skipped, lanes=lanes)
+        stage_id = shard_moves.find_open_stage(skipped, lanes=lanes)
         if stage_id is None:
             return None
         if _can_help(stage_id):
-            shard = shard_moves.claim(stage_id, worker=worker, conducts=False, lanes=lanes)
+            shard = shard_moves.claim_shard(stage_id, worker=worker, conducts=False, lanes=lanes)
             if shard is not None:
                 return shard
         # Another slot was faster, or a job that comes first is being claimed.

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from billing.errors import HoldError
 from jobs.artifacts import credentials
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
-from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle import job_moves, shard_moves, transitions
 from jobs.lifecycle.job_moves import Outcome
 from jobs.live.progress import last_percent
 from jobs.models import Build, Job, JobEvent, Run
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 SUBMITTED_WITHIN = timedelta(minutes=1)
 
-SQL = load(__file__)
+SQL = load(__file__, transitions.GROUPS)
 
 
 def sweep() -> dict[str, int]:
@@ -47,7 +47,7 @@ def sweep() -> dict[str, int]:
     done = {
         "recovered": recover_expired_leases(),
         "timed_out": end_overdue_waits(),
-        "removed_stages": shard_moves.remove_void(),
+        "removed_stages": shard_moves.remove_void_stages(),
     }
     try:
         done |= {"announced": announcements.announce_pending(), "woken": announcements.replenish()}
@@ -94,7 +94,7 @@ def _unlocked_batch(jobs: QuerySet[Job]) -> list[Job]:
 
 
 def recover(job: Job, *, reason: str = "", guard: Q = job_moves.LEASE_EXPIRED) -> MoveResult:
-    """Retry a lost job, or end it if no attempts are left: `docs/reference/contract.md#automatic-retries`.
+    """Retry a lost job, or end it if no attempts are left: `docs/reference/api.md#automatic-retries`.
 
     `guard` is the condition under which the job is lost. The default reason is an expired lease.
     """

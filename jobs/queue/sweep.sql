@@ -5,7 +5,7 @@
 -- This runs every two seconds, even if there is no work, and would take five times the CPU time with the ORM.
 -- The order makes PostgreSQL use the index of active jobs. With EXISTS, it may scan the whole table.
 SELECT (
-        SELECT id FROM jobs_job WHERE status IN ('pending', 'queued', 'starting', 'running')
+        SELECT id FROM jobs_job WHERE status IN {active}
         ORDER BY account_id LIMIT 1
     ) IS NULL AND NOT EXISTS (SELECT FROM jobs_shardedstage),
     (SELECT id FROM jobs_run WHERE wall_ms IS NOT NULL ORDER BY id DESC LIMIT 1)

@@ -3,12 +3,20 @@
 import math
 from collections.abc import Sequence
 
-from jobs.enums import ErrorCode, MultistageReason, Priority, PublicStatus, ReturnCause, StageLabel, Status
+from jobs.enums import (
+    ErrorCode,
+    MultistageReason,
+    Priority,
+    PublicStatus,
+    ReturnCause,
+    StageLabel,
+    Status,
+    StopReason,
+)
 from jobs.models import Artifact, Job, JobEvent, Run
 from jobs.results import blame
 from jobs.results.blame import Cause
 from sandbox.layers import Layer
-from sandbox.stop_reasons import StopReason
 from simc.reports import NotReached
 
 STATUSES = {
@@ -27,7 +35,7 @@ RAISE_THE_LIMIT = (
     "Raise the limit if your plan allows it, or shorten the job with a larger target error, fewer iterations or "
     "fewer variants."
 )
-# What to do next when a job did not complete (docs/reference/contract.md#job-error-codes).
+# What to do next when a job did not complete (docs/reference/errors.md#job-error-codes).
 ADVICE: dict[str, str] = {
     ErrorCode.QUEUE_TIMEOUT: "Run the job again with a longer queue limit or when fewer jobs are waiting.",
     ErrorCode.USER_CANCELLED: "Run the job again to get results.",
@@ -76,7 +84,7 @@ EVENTS = {
     Status.STARTING: "Claimed by a worker",
     Status.RUNNING: "Simulation started",
 }
-# Why a job ran in a single pass although stages were requested (docs/reference/contract.md#stages).
+# Why a job ran in a single pass although stages were requested (docs/reference/api.md#stages).
 SINGLE_PASS: dict[str, str] = {
     MultistageReason.NO_VARIANTS: "the profile has no variants",
     MultistageReason.NO_CANDIDATES: "no variant makes a change that stages can compare",
@@ -107,7 +115,7 @@ SANDBOX_LAYERS: dict[str, str] = {
     Layer.USER_NAMESPACE: "user namespace",
     Layer.RLIMITS: "resource limits",
     Layer.SECCOMP: "system call filter (seccomp)",
-    Layer.GAME_API_EXIT: "network access to the game API only",
+    Layer.PROXY: "network access to the game API only",
 }
 ARTIFACTS = {
     Artifact.Kind.JSON_REPORT: "JSON report",

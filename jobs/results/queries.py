@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from billing.models import Account
 from jobs.artifacts import retention
 from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
+from jobs.lifecycle import transitions
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
 from simservice.postgresql.rows import RowReader
@@ -36,6 +37,7 @@ _POLLED = RowReader(
 )
 SQL = load(
     __file__,
+    transitions.GROUPS,
     summarized=_SUMMARIZED.columns,
     plain=_PLAIN.columns,
     build=_BUILD.columns,

@@ -3,7 +3,7 @@
 -- name: count_active_jobs
 -- Return the number of an account's unfinished jobs. Uses a partial index.
 SELECT count(*) FROM jobs_job
-WHERE account_id = %(account_id)s AND status IN ('pending', 'queued', 'starting', 'running')
+WHERE account_id = %(account_id)s AND status IN {active}
 
 -- part: of_account
 -- A job of an account, with its build.

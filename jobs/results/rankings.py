@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from jobs.artifacts import retention
 from jobs.models import Job, JobRanking
-from simc.report_summary import LISTED_RESULTS
-from simc.reports import Profileset
+from simc.reports import LISTED_RESULTS, Profileset
 
 # The number of profilesets in a summary
 LISTED = LISTED_RESULTS

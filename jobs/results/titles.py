@@ -1,4 +1,4 @@
-"""Titles that members give to jobs: `docs/reference/contract.md#titles`."""
+"""Titles that members give to jobs: `docs/reference/api.md#titles`."""
 
 from django.db import transaction
 

@@ -4,13 +4,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from django.db import transaction
 from django.utils import timezone
 
 from billing import prices
-from billing.models import Plan
 from jobs import api_mode, registry
 from jobs.artifacts import credentials
 from jobs.enums import Priority, Status
@@ -20,8 +19,8 @@ from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
 from jobs.queue import announcements, forecast
 from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
-from jobs.submission.store import KeyRecord, Ruling, lock, rule_on, store
-from jobs.submission.validation import CheckedSubmission, Sender
+from jobs.submission.store import KeyRecord, Rule, StoreResult, check_limits, lock, store
+from jobs.submission.validation import Ceilings, CheckedSubmission, Sender
 from jobs.submission.warnings import warnings_of
 from simc.profiles.analysis import Analysis
 from simservice.ids import new_token, next_id
@@ -52,7 +51,7 @@ class Replay:
     response: str
 
 
-class Deduplication(Protocol):
+class SubmitOnce(Protocol):
     """A rule that keeps one request from creating two jobs."""
 
     def find_replay(self) -> Replay | None:
@@ -65,17 +64,17 @@ class Deduplication(Protocol):
         """Return the idempotency key to store with the job, or None."""
 
 
-def submit(submission: Submission, *, sender: Sender, deduplication: Deduplication) -> Accepted | Replay:
+def submit(submission: Submission, *, sender: Sender, once: SubmitOnce) -> Accepted | Replay:
     """Store a job and announce it to the workers, or return the response to an earlier, equal request.
 
-    Raises an error of `jobs.errors` or of `deduplication`; in that case, nothing is stored.
+    Raises an error of `jobs.errors` or of `once`; in that case, nothing is stored.
     """
-    if replay := deduplication.find_replay():
+    if replay := once.find_replay():
         return replay
     checked = check(submission, sender=sender)
     job_id = next_id()
     with _credentials_stored(checked, job_id=job_id):
-        outcome = _store(checked, deduplication, job_id=job_id)
+        outcome = _store(checked, once, job_id=job_id)
     if isinstance(outcome, Replay):
         _forget_credentials(checked, job_id=job_id)
     else:
@@ -100,10 +99,11 @@ def require_storable(checked: CheckedSubmission, *, fee_credits: int) -> None:
     """
     if checked.submission.credentials is not None:
         credentials.require_store()
-    job = _new_job(checked, job_id=0, fee_credits=fee_credits)
-    ruling = rule_on(job.account_id, required=_required_credits(job), plan=checked.plan)
-    if not ruling.is_stored:
-        _refuse(job, ruling, plan=checked.plan)
+    least, _ = reservation(checked.ceilings, credits_per_second=checked.plan.credits_per_second)
+    account_id = checked.sender.client.account_id
+    result = check_limits(account_id, required=fee_credits + least, plan=checked.plan)
+    if result.broken_rule:
+        raise _refusal(result, checked, fee_credits=fee_credits)
 
 
 def _announce(job: Job) -> None:
@@ -138,29 +138,30 @@ def _forget_credentials(checked: CheckedSubmission, *, job_id: int) -> None:
         credentials.forget(job_id)
 
 
-def _store(checked: CheckedSubmission, deduplication: Deduplication, *, job_id: int) -> Accepted | Replay:
+def _store(checked: CheckedSubmission, once: SubmitOnce, *, job_id: int) -> Accepted | Replay:
     """Store the job and the record of its request, unless an equal request created one in the meantime.
 
     Raises ActiveJobLimitReached, AccountSuspended, StorageLimitReached or CreditsMissing.
     """
     warnings = _warnings(checked)
-    with deduplication.storing(), _fee_decided(checked) as fee_credits:
+    with once.storing(), _fee_decided(checked) as fee_credits:
         job = _new_job(checked, job_id=job_id, fee_credits=fee_credits)
         accepted = Accepted(job=job, warnings=warnings, deprecated_fields=deprecated_fields(checked.submission))
-        ruling = store(
+        least, most = reservation(checked.ceilings, credits_per_second=checked.plan.credits_per_second)
+        result = store(
             job,
             profile_text=checked.submission.profile_text,
-            wanted=fee_credits + (job.max_credits or first_slice(job)),
-            required=_required_credits(job),
+            wanted=fee_credits + most,
+            required=fee_credits + least,
             plan=checked.plan,
-            record=deduplication.record(accepted),
+            record=once.record(accepted),
         )
-        if ruling.is_stored:
-            return replace(accepted, active_jobs=ruling.active + 1)
-        if not ruling.is_repeated:
-            _refuse(job, ruling, plan=checked.plan)
+        if result.broken_rule is None:
+            return replace(accepted, active_jobs=result.active + 1)
+        if result.broken_rule is not Rule.REPEATED:
+            raise _refusal(result, checked, fee_credits=fee_credits)
     # A simultaneous equal request was first. Its job may have been deleted in the meantime.
-    return deduplication.find_replay() or _store(checked, deduplication, job_id=job_id)
+    return once.find_replay() or _store(checked, once, job_id=job_id)
 
 
 def _warnings(checked: CheckedSubmission) -> list[dict[str, Any]]:
@@ -172,23 +173,24 @@ def _warnings(checked: CheckedSubmission) -> list[dict[str, Any]]:
     return warnings_of(submission, checked.analysis, build=build)
 
 
-def _refuse(job: Job, ruling: Ruling, *, plan: Plan) -> NoReturn:
-    """Raise the error of the first rule that the job broke."""
-    if ruling.active >= plan.max_active_jobs:
-        raise ActiveJobLimitReached(active=ruling.active, limit=plan.max_active_jobs)
-    if ruling.is_suspended:
-        raise AccountSuspended
-    if plan.max_stored_bytes is not None and ruling.stored_bytes >= plan.max_stored_bytes:
-        raise StorageLimitReached(stored_bytes=ruling.stored_bytes, limit=plan.max_stored_bytes)
-    fee = job.priority_fee_credits
-    affordable = min(max(0, ruling.available_credits - fee), plan.max_credits_per_job)
-    raise CreditsMissing(
-        required_credits=_required_credits(job),
-        ceiling_credits=job.ceiling_credits,
+def _refusal(result: StoreResult, checked: CheckedSubmission, *, fee_credits: int) -> JobsError:
+    """Return the error of the rule that a job broke."""
+    plan, ceilings = checked.plan, checked.ceilings
+    if result.broken_rule is Rule.ACTIVE_JOBS:
+        return ActiveJobLimitReached(active=result.active, limit=plan.max_active_jobs)
+    if result.broken_rule is Rule.SUSPENDED:
+        return AccountSuspended()
+    if result.broken_rule is Rule.STORED_BYTES:
+        return StorageLimitReached(stored_bytes=result.stored_bytes, limit=plan.max_stored_bytes or 0)
+    least, _ = reservation(ceilings, credits_per_second=plan.credits_per_second)
+    affordable = min(max(0, result.available_credits - fee_credits), plan.max_credits_per_job)
+    return CreditsMissing(
+        required_credits=fee_credits + least,
+        ceiling_credits=ceilings.credits,
         affordable_credits=affordable,
-        ceiling_seconds=job.ceiling_runtime_seconds,
-        affordable_seconds=prices.seconds_for(affordable, credits_per_second=job.credits_per_second),
-        fee_credits=fee if job.priority == Priority.HIGH else None,
+        ceiling_seconds=ceilings.runtime_seconds,
+        affordable_seconds=prices.seconds_for(affordable, credits_per_second=plan.credits_per_second),
+        fee_credits=fee_credits if checked.submission.priority == Priority.HIGH else None,
     )
 
 
@@ -222,19 +224,14 @@ def fee_now(checked: CheckedSubmission) -> int:
     return checked.plan.high_priority_fee_credits if is_due else 0
 
 
-def _required_credits(job: Job) -> int:
-    """Return the credits that the account must have: the fee plus the cap, or plus one second without a cap."""
-    return job.priority_fee_credits + (job.max_credits or first_second(job))
+def reservation(ceilings: Ceilings, *, credits_per_second: int) -> tuple[int, int]:
+    """Return the credits that a submission must reserve and the credits that it may reserve, without the fee.
 
-
-def first_slice(job: Job) -> int:
-    """Return the maximum that a submission without a cap reserves, in credits without the fee."""
-    return min(SLICE_SECONDS * job.credits_per_second, job.ceiling_credits)
-
-
-def first_second(job: Job) -> int:
-    """Return the minimum that a submission without a cap reserves, in credits without the fee."""
-    return min(job.credits_per_second, job.ceiling_credits)
+    Both are the job's cap. Without a cap, they are the price of a second and of a slice, within the ceiling.
+    """
+    if ceilings.capped:
+        return ceilings.credits, ceilings.credits
+    return min(credits_per_second, ceilings.credits), min(SLICE_SECONDS * credits_per_second, ceilings.credits)
 
 
 def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Job:

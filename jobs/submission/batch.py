@@ -1,4 +1,4 @@
-"""Several submissions in one request: `docs/reference/contract.md#batches`."""
+"""Several submissions in one request: `docs/reference/api.md#batches`."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from jobs.errors import IdempotencyKeyReused, JobsError
 from jobs.models import IdempotencyKey
 from jobs.submission import accept
 from jobs.submission.accept import Accepted, Replay
-from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.idempotency import ByIdempotencyKey
 from jobs.submission.request import Submission, fingerprints
 from jobs.submission.validation import Sender
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
@@ -51,10 +51,9 @@ class Batch:
     def _submit_one(self, position: int, submission: Submission, whole: list[str]) -> str | Replay:
         """Return the response to a submission. Raises JobsError."""
         key = None if self.key is None else key_of_entry(self.key, position)
-        keyed = KeyedRequest(self.api_key, key, submission, render=self.render)
-        keyed.fingerprints = whole
+        keyed = ByIdempotencyKey(self.api_key, key, submission, render=self.render, batch_fingerprints=whole)
         sender = Sender(self.api_key.client, self.api_key)
-        outcome = accept.submit(submission, sender=sender, deduplication=keyed)
+        outcome = accept.submit(submission, sender=sender, once=keyed)
         return outcome if isinstance(outcome, Replay) else keyed.response
 
     def _replays(self, whole: list[str]) -> dict[int, Replay]:

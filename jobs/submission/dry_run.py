@@ -1,6 +1,6 @@
 """Dry run of a submission: whether it would be accepted now, what would run, and what that would cost.
 
-It makes the checks of a submission in their order (`docs/reference/contract.md#order-of-checks`), but locks, stores
+It makes the checks of a submission in their order (`docs/reference/errors.md#order-of-checks`), but locks, stores
 and charges nothing.
 """
 

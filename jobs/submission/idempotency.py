@@ -1,4 +1,4 @@
-"""Idempotency keys of submissions: `docs/reference/contract.md#idempotency-keys`."""
+"""Idempotency keys of submissions: `docs/reference/api.md#idempotency-keys`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,26 +12,34 @@ from jobs.submission.request import Submission, fingerprints
 from jobs.submission.store import KeyRecord
 
 
-class KeyedRequest:
+class ByIdempotencyKey:
     """A submission with its idempotency key. Without a key, every submission is new.
 
-    `render` returns the response body of an accepted submission.
+    `render` returns the response body of an accepted submission. The fingerprint of a whole batch replaces that of
+    the submission.
     """
 
     def __init__(
-        self, api_key: ApiKey, key: str | None, submission: Submission, *, render: Callable[[Accepted], str]
+        self,
+        api_key: ApiKey,
+        key: str | None,
+        submission: Submission,
+        *,
+        render: Callable[[Accepted], str],
+        batch_fingerprints: list[str] | None = None,
     ) -> None:
         self.api_key = api_key
         self.key = key
         self.submission = submission
         self.render = render
+        self.batch_fingerprints = batch_fingerprints
         # The body of the response, once the job can be stored.
         self.response = ""
 
     @cached_property
     def fingerprints(self) -> list[str]:
         """The fingerprints of the normalised request: that of the current key first."""
-        return fingerprints(self.submission)
+        return self.batch_fingerprints or fingerprints(self.submission)
 
     def find_replay(self) -> Replay | None:
         """Return the response to the first request with this key, or None.

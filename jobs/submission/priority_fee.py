@@ -1,4 +1,4 @@
-"""The fee of `high` priority, due only if the job starts earlier: `docs/reference/contract.md#priority-fee`."""
+"""The fee of `high` priority, due only if the job starts earlier: `docs/reference/limits.md#priority-fee`."""
 
 from jobs.enums import CLAIMED, WAITING, Priority
 from jobs.lifecycle.job_moves import LEASE_EXPIRED

@@ -1,6 +1,7 @@
 """Storage of an accepted job with its profile, first event, hold and idempotency key, in one round trip."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from django.db import connection
 
@@ -9,7 +10,7 @@ from billing.models import Plan
 from jobs.artifacts import storage
 from jobs.models import Job
 from jobs.results import queries
-from simservice.postgresql.statements import load, run
+from simservice.postgresql.statements import Row, load, run
 
 # The columns that are copied from a new job's instance. The others have defaults or are set to the current time.
 COLUMNS = (
@@ -39,20 +40,32 @@ class KeyRecord:
     response: str
 
 
-@dataclass(frozen=True)
-class Ruling:
-    """Whether a job was stored. If it was not, the reason is the first rule, in this order, that it broke.
+class Rule(StrEnum):
+    """The rules that can refuse a job when it is stored. `store.sql` returns the first one that the job breaks."""
 
-    The rules: the idempotency key is new, the account has fewer unfinished jobs (`active`, without this job) than
-    allowed, it is not suspended, its files have fewer bytes than its plan allows, and it has enough credits.
+    # The idempotency key is new.
+    REPEATED = "repeated"
+    # The account has fewer unfinished jobs than its plan allows.
+    ACTIVE_JOBS = "active_jobs"
+    # The account is not suspended.
+    SUSPENDED = "suspended"
+    # The account's files have fewer bytes than its plan allows.
+    STORED_BYTES = "stored_bytes"
+    # The account has enough credits.
+    CREDITS = "credits"
+
+
+@dataclass(frozen=True)
+class StoreResult:
+    """The first rule that a job broke, None if it was stored, and the values that the rules checked.
+
+    `active` is the number of the account's unfinished jobs without this job.
     """
 
-    is_repeated: bool
+    broken_rule: Rule | None
     active: int
-    is_suspended: bool
     stored_bytes: int
     available_credits: int
-    is_stored: bool
 
 
 def lock(account_id: int) -> None:
@@ -62,7 +75,7 @@ def lock(account_id: int) -> None:
 
 def store(
     job: Job, *, profile_text: str, wanted: int, required: int, plan: Plan, record: KeyRecord | None
-) -> Ruling:
+) -> StoreResult:
     """Store a job that holds `wanted` credits, or all that are available if these are at least `required`.
 
     Stores all or nothing. One round trip.
@@ -77,14 +90,17 @@ def store(
         "fingerprint": record and record.fingerprint,
         "response": record and record.response,
     }
-    (ruling,) = run(SQL["lock_account"], ledger.SQL["lock_balance"], SQL["store_job"], values=values)
-    return Ruling(*ruling)
+    return _result(run(SQL["lock_account"], ledger.SQL["lock_balance"], SQL["store_job"], values=values))
 
 
-def rule_on(account_id: int, *, required: int, plan: Plan) -> Ruling:
-    """Return whether `store` would store a job of the account now. Locks and stores nothing. One query."""
-    (ruling,) = run(SQL["try_job"], values={"account_id": account_id, "required": required, **_limits(plan)})
-    return Ruling(*ruling)
+def check_limits(account_id: int, *, required: int, plan: Plan) -> StoreResult:
+    """Return what `store` would return for a job of the account now. Locks and stores nothing. One query."""
+    return _result(run(SQL["check_job"], values={"account_id": account_id, "required": required, **_limits(plan)}))
+
+
+def _result(rows: list[Row]) -> StoreResult:
+    ((name, *values),) = rows
+    return StoreResult(name and Rule(name), *values)
 
 
 def _limits(plan: Plan) -> dict[str, int | None]:

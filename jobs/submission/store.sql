@@ -5,29 +5,36 @@
 -- transactions, such as settlements, can still insert rows that refer to the account.
 SELECT FROM billing_account WHERE id = %(account_id)s FOR NO KEY UPDATE
 
--- part: account_state
--- The number of unfinished jobs, whether the account is suspended, and the bytes of its files.
-({count_active_jobs}) AS active, suspended_at IS NOT NULL AS is_suspended, ({stored_bytes}) AS stored
+-- part: broken_rule
+-- The first rule that refuses the job, or null: the names and the order of `Rule` in `store.py`.
+CASE WHEN is_repeated THEN 'repeated'
+    WHEN active >= %(max_active_jobs)s THEN 'active_jobs'
+    WHEN is_suspended THEN 'suspended'
+    WHEN stored_bytes >= %(max_stored_bytes)s::bigint THEN 'stored_bytes'
+    WHEN available_credits < %(required)s::bigint THEN 'credits'
+END
 
--- part: is_allowed
--- The rules that the account's state must meet.
-active < %(max_active_jobs)s AND NOT is_suspended
-AND stored < coalesce(%(max_stored_bytes)s::bigint, stored + 1)
+-- part: account_state
+-- The number of unfinished jobs, whether the account is suspended, the bytes of its files, and its available credits.
+({count_active_jobs}) AS active, suspended_at IS NOT NULL AS is_suspended, ({stored_bytes}) AS stored_bytes,
+total.credits AS available_credits
 
 -- name: store_job
--- Store a job unless a rule refuses it. Return the values that the rules check, and whether the job was stored. All
--- times are those of the database's clock, as in claims and in the sweep.
-WITH ruling AS (
+-- Store a job unless a rule refuses it. Return the name of the rule, null if the job was stored, and the values that
+-- the rules check. All times are those of the database's clock, as in claims and in the sweep.
+WITH payer AS (SELECT %(account_id)s::bigint AS account_id), {available_credits},
+state AS (
     SELECT EXISTS (
             SELECT FROM jobs_idempotencykey WHERE api_key_id = %(api_key_id)s AND key = %(key)s
         ) AS is_repeated,
         {account_state}
-    FROM billing_account WHERE id = %(account_id)s
+    FROM billing_account, total WHERE id = %(account_id)s
 ),
+checked AS (SELECT {broken_rule} AS broken_rule, active, stored_bytes, available_credits FROM state),
 request AS (
     SELECT %(account_id)s::bigint AS account_id, %(id)s::bigint AS job_id, %(wanted)s::bigint AS wanted,
         %(required)s::bigint AS required
-    FROM ruling WHERE NOT is_repeated AND {is_allowed}
+    FROM checked WHERE broken_rule IS NULL
 ),
 {holding},
 job AS (
@@ -45,11 +52,11 @@ idempotency_key AS (
     INSERT INTO jobs_idempotencykey (api_key_id, key, fingerprint, job_id, response)
     SELECT %(api_key_id)s, %(key)s, %(fingerprint)s, job_id, %(response)s FROM held WHERE %(key)s IS NOT NULL
 )
-SELECT is_repeated, active, is_suspended, stored, (SELECT credits::bigint FROM total), EXISTS (SELECT FROM held)
-FROM ruling
+SELECT * FROM checked
 
--- name: try_job
--- Return the values that the rules check, and whether a job without an idempotency key would be stored. Only reads.
-WITH ruling AS (SELECT {account_state} FROM billing_account WHERE id = %(account_id)s), {available_credits}
-SELECT false, active, is_suspended, stored, credits::bigint, {is_allowed} AND credits >= %(required)s::bigint
-FROM ruling, total
+-- name: check_job
+-- Return what `store_job` would return for a job without an idempotency key. Only reads.
+WITH payer AS (SELECT %(account_id)s::bigint AS account_id), {available_credits}, state AS (
+    SELECT false AS is_repeated, {account_state} FROM billing_account, total WHERE id = %(account_id)s
+)
+SELECT {broken_rule}, active, stored_bytes, available_credits FROM state

@@ -72,7 +72,7 @@ class CheckedSubmission:
 
 
 def check(submission: Submission, *, sender: Sender, analysis: Analysis | None = None) -> CheckedSubmission:
-    """Check a submission in the order of `docs/reference/contract.md#order-of-checks`.
+    """Check a submission in the order of `docs/reference/errors.md#order-of-checks`.
 
     `analysis` is that of the profile if it is known already. Raises an error of `jobs.errors`.
     """

@@ -1,11 +1,10 @@
-"""The warnings of a submission: `docs/reference/contract.md#warnings`."""
+"""The warnings of a submission: `docs/reference/api.md#warnings`."""
 
 from typing import Any
 
 from jobs.models import Build
 from jobs.submission.request import Submission
-from simc.profiles.analysis import LISTED_WARNINGS, Analysis
-from simc.profiles.analysis import warnings as profile_warnings
+from simc.profiles.analysis import LISTED_WARNINGS, Analysis, profile_warnings
 
 
 def warnings_of(submission: Submission, analysis: Analysis, *, build: Build | None) -> list[dict[str, Any]]:

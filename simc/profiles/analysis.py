@@ -13,11 +13,18 @@ from simc.characters import visible
 from simc.profiles.actors import ACTOR_OPTIONS, CLASSES, DOWNLOADS, OTHERS, STARTS, is_action_list, may_start
 from simc.profiles.grammar import BOM, token_pairs
 from simc.profiles.mistakes import BLANKS, seems_without_line_breaks
-from simc.profiles.numbers import SHOWN_CHARACTERS, Bounds, Clamp, Numbers, clamp_of, effective, uses_defaults
-from simc.profiles.policy import LIMITED, AllowedOption, Mistake, Refusal, Removal, Rules
-from simc.profiles.refusals import Refusals
+from simc.profiles.numbers import (
+    SHOWN_CHARACTERS,
+    Bounds,
+    Clamp,
+    Precision,
+    clamp_of,
+    effective,
+    read_integer,
+    read_number,
+)
+from simc.profiles.policy import LIMITED, AllowedOption, Mistake, Refusal, Refusals, Removal, Rules
 from simc.profiles.selection import kept_tokens, remaining_lines
-from simc.profiles.values import read_integer, read_number
 
 # Options after which the next ones apply to another actor, or may
 SWITCHES = STARTS | {"active", "input"}
@@ -163,7 +170,7 @@ class Analysis:
         option = own.get(profileset) or own.get(None)
         return option.value if option else ""
 
-    def effective_numbers(self, profileset: str | None = None) -> Numbers:
+    def effective_numbers(self, profileset: str | None = None) -> Precision:
         """Return the numbers that apply to a profileset, or to the base, within the limits."""
         return effective(
             iterations=self.written("iterations", profileset),
@@ -174,7 +181,8 @@ class Analysis:
 
     def uses_defaults(self, profileset: str | None = None) -> bool:
         """Return whether the simulator would use its own default of iterations."""
-        return uses_defaults(self.written("iterations", profileset))
+        count = read_integer(self.written("iterations", profileset))
+        return count is not None and count <= 0
 
     @property
     def variants(self) -> int:
@@ -301,7 +309,6 @@ class _Reader:
             result.unknown_include = option
 
     def _take_start(self, option: AllowedOption, *, is_character: bool) -> None:
-        """Count an option that starts an actor."""
         result = self.result
         if is_character:
             result.characters.append(result.starts)
@@ -324,7 +331,6 @@ class _Reader:
             self.result.names.append(name)
 
     def _follow_name(self, option: AllowedOption) -> None:
-        """Change the name of the first character if the option does."""
         if option.name is None or option.name in SWITCHES:
             is_character = option.name in CLASSES or option.name == "armory"
             self.in_main_actor = is_character and self.result.main_actor is None
@@ -332,18 +338,16 @@ class _Reader:
             self.result.main_actor, self.result.names[:1] = option.value, [option.value]
 
     def _take_setting(self, name: str, option: AllowedOption) -> None:
-        value = option.value
         if name == MAIN_ACTOR_INDEX:
             self.result.main_actor_index = option
         elif name == "calculate_scale_factors":
-            self.result.scale_factors = bool(read_integer(value))
+            self.result.scale_factors = bool(read_integer(option.value))
         else:
-            first = METRIC.search(value.strip().lower())
+            first = METRIC.search(option.value.strip().lower())
             self.result.metric = first[0] if first else "dps"
 
 
 def _character_of(option: AllowedOption) -> str | None:
-    """Return the name of the character that an option starts, or None if it gives no name."""
     if option.name not in DOWNLOADS:
         return option.value
     names = (part for part in option.value.split(",", 3)[2:3] if "=" not in part)
@@ -358,15 +362,21 @@ def _download_count(value: str) -> int:
     return max(1, sum("=" not in part for part in value.split(",")[2:]))
 
 
-def warnings(analysis: Analysis) -> list[dict[str, Any]]:
-    """Return the submission's warnings, at most 100 (`docs/reference/contract.md#warnings`).
+def profile_warnings(analysis: Analysis) -> list[dict[str, Any]]:
+    """Return the submission's warnings, at most 100 (`docs/reference/api.md#warnings`).
 
     The most important ones come first, and the last one counts those that are left out.
     """
     of_actors, clamps = list(_actor_warnings(analysis)), list(analysis.clamps)
     of_base = sum(clamp.profileset is None for clamp in clamps)
     causes: list[Clamp | Removal] = [*clamps[:of_base], *analysis.removals, *clamps[of_base:]]
-    listed = [*of_actors, *map(_warning_of, causes[: LISTED_WARNINGS - len(of_actors)])]
+    listed = [*of_actors]
+    for cause in causes[: LISTED_WARNINGS - len(of_actors)]:
+        if isinstance(cause, Clamp):
+            listed.append(_warning(cause.kind, cause.line, cause.message, cause.requested, cause.applied))
+        else:
+            text = f"{cause.name}= was removed, because reports must not load images from other sites."
+            listed.append(_warning("option_replaced", cause.line, text, cause.value[:SHOWN_CHARACTERS]))
     if left_out := len(of_actors) + len(causes) - len(listed):
         listed[-1]["message"] += f" {left_out:,} more warning{' is' if left_out == 1 else 's are'} not listed."
     return listed
@@ -393,14 +403,6 @@ def _actor_warnings(analysis: Analysis) -> Iterator[dict[str, Any]]:
         )
         text = f"{problem}. The job uses {MAIN_ACTOR_INDEX}={wrong.index} instead."
         yield _warning("option_replaced", wrong.line, text, wrong.requested, wrong.index)
-
-
-def _warning_of(cause: Clamp | Removal) -> dict[str, Any]:
-    """Return the warning about a number beyond the limits, or about a removed option."""
-    if isinstance(cause, Clamp):
-        return _warning(cause.kind, cause.line, cause.message, cause.requested, cause.applied)
-    text = f"{cause.name}= was removed, because reports must not load images from other sites."
-    return _warning("option_replaced", cause.line, text, cause.value[:SHOWN_CHARACTERS])
 
 
 def _warning(

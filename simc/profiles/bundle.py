@@ -68,7 +68,6 @@ class Bundle:
 
 
 def _by_file_name(paths: Iterable[str]) -> defaultdict[str, list[str]]:
-    """Return sorted paths by their file names."""
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(paths):
         by_name[path.rpartition("/")[2]].append(path)
@@ -90,7 +89,12 @@ def scan(folder: Path) -> tuple[list[str], dict[str, str]]:
     for number, path in enumerate(_entries(folder, unusable), start=1):
         if number > MAX_FILES:
             raise TooManyFiles(f"{folder} has more than {MAX_FILES:,} files that end in {SUFFIX}.")
-        problem = _path_problem(folder, path)
+        try:
+            is_valid = path.isprintable() and INVALID_CHARACTERS.isdisjoint(path)
+            # The file is not opened.
+            problem = _file_problem(os.lstat(folder / path)) if is_valid else BAD_NAME
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror}"
         if problem:
             unusable[_shown(path)] = problem
         else:
@@ -112,18 +116,7 @@ def _entries(folder: Path, unusable: dict[str, str]) -> Iterator[str]:
         yield from (str((within / name).relative_to(folder)) for name in files if name.endswith(SUFFIX))
 
 
-def _path_problem(folder: Path, path: str) -> str | None:
-    """Return why a file cannot be included, or None. The file is not opened."""
-    if not path.isprintable() or not INVALID_CHARACTERS.isdisjoint(path):
-        return BAD_NAME
-    try:
-        return _file_problem(os.lstat(folder / path))
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
-
-
 def _file_problem(status: os.stat_result) -> str | None:
-    """Return why a file of this type or size cannot be included, or None."""
     if stat.S_ISLNK(status.st_mode):
         return LINK
     if not stat.S_ISREG(status.st_mode):

@@ -116,8 +116,10 @@ class _Change(NamedTuple):
 
 def compare(old: Lines, new: Lines, *, max_listed: int = MAX_LISTED) -> Diff:
     """Return the differences between two profiles."""
-    changes = list(_changes(old.texts, new.texts))
-    listed = list(_first(changes, max_listed))
+    everything = _Change(0, len(old.texts), 0, len(new.texts))
+    changes = list(_changes(old.texts, new.texts, everything, rounds=_ROUNDS))
+    before = accumulate((change.listed for change in changes), initial=0)
+    listed = [change for change, count in zip(changes, before, strict=False) if count < max_listed]
     removed, added = sum(change.removed for change in changes), sum(change.added for change in changes)
     return Diff(
         groups=[list(_group(group, old, new)) for group in _grouped(listed)],
@@ -128,20 +130,18 @@ def compare(old: Lines, new: Lines, *, max_listed: int = MAX_LISTED) -> Diff:
     )
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Change]:
-    """Yield the changes between two lists of lines, in order."""
-    return _changes_in(old, new, _Change(0, len(old), 0, len(new)), rounds=_ROUNDS)
-
-
-def _changes_in(old: Sequence[str], new: Sequence[str], part: _Change, *, rounds: int) -> Iterator[_Change]:
+def _changes(old: Sequence[str], new: Sequence[str], part: _Change, *, rounds: int) -> Iterator[_Change]:
     part = _trimmed(old, new, part)
     if not part.removed or not part.added or not rounds or part.removed + part.added < _LEAST_ALIGNED:
         yield from [part] if part.removed or part.added else []
         return
     start, _, new_start, _ = part
-    for stop, new_stop in [*_aligned(old, new, part), (part.stop, part.new_stop)]:
+    # The most lines that occur once on both sides, in the same order, as pairs of their places
+    own, places = _single(old, part.start, part.stop), _single(new, part.new_start, part.new_stop)
+    aligned = _longest_increasing([(place, places[line]) for line, place in own.items() if line in places])
+    for stop, new_stop in [*aligned, (part.stop, part.new_stop)]:
         if stop > start or new_stop > new_start:
-            yield from _changes_in(old, new, _Change(start, stop, new_start, new_stop), rounds=rounds - 1)
+            yield from _changes(old, new, _Change(start, stop, new_start, new_stop), rounds=rounds - 1)
         start, new_start = stop + 1, new_stop + 1
 
 
@@ -155,15 +155,7 @@ def _trimmed(old: Sequence[str], new: Sequence[str], part: _Change) -> _Change:
     return _Change(start, stop, new_start, new_stop)
 
 
-def _aligned(old: Sequence[str], new: Sequence[str], part: _Change) -> list[tuple[int, int]]:
-    """Return the most lines that occur once on both sides, in the same order, as pairs of their places."""
-    own = _single(old, part.start, part.stop)
-    places = _single(new, part.new_start, part.new_stop)
-    return _longest_increasing([(place, places[line]) for line, place in own.items() if line in places])
-
-
 def _single(lines: Sequence[str], start: int, stop: int) -> dict[str, int]:
-    """Return the lines that occur once between two places, with their places."""
     part = lines[start:stop]
     places = dict(zip(part, range(start, stop), strict=True))
     if len(places) == len(part):
@@ -193,14 +185,7 @@ def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int
     return series[::-1]
 
 
-def _first(changes: Sequence[_Change], max_listed: int) -> Iterable[_Change]:
-    """Return the changes that are listed."""
-    before = accumulate((change.listed for change in changes), initial=0)
-    return (change for change, count in zip(changes, before, strict=False) if count < max_listed)
-
-
 def _grouped(changes: Iterable[_Change]) -> list[list[_Change]]:
-    """Return changes in groups whose contexts touch."""
     groups: list[list[_Change]] = []
     for change in changes:
         if groups and change.new_start - groups[-1][-1].new_stop <= 2 * CONTEXT_LINES:
@@ -243,7 +228,6 @@ def _listed(change: _Change, old: Lines, new: Lines) -> Iterator[DiffLine]:
 
 
 def _set_same(text: str | None, other: str | None) -> bool:
-    """Return whether two lines set the same option."""
     return text is not None and other is not None and text.partition("=")[0] == other.partition("=")[0]
 
 
@@ -266,5 +250,4 @@ def _equal(text: str, other: str) -> int:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text for a page, at most `length` characters of it."""
     return (text if len(text) <= length else f"{text[:length]}…").translate(_DIRECTIONS)

@@ -5,7 +5,6 @@ The simulator reads included files in place of their names
 tokens are not checked here.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,15 +67,13 @@ class _Scope:
 
 def has_includes(text: str) -> bool:
     """Return whether a text includes files. Most do not, and this is ten times as fast as `flatten`."""
-    return any(_names_file(token) for _, token in token_pairs(text))
-
-
-def _names_file(token: str) -> bool:
-    """Return whether a token, or the value of a profileset's token, includes a file."""
-    name, equals, value = token.partition("=")
-    if name.startswith("profileset.") and value:
-        name, equals, _ = value.partition("=")
-    return not equals or name == "input"
+    for _, token in token_pairs(text):
+        name, equals, value = token.partition("=")
+        if name.startswith("profileset.") and value:
+            name, equals, _ = value.partition("=")
+        if not equals or name == "input":
+            return True
+    return False
 
 
 def flatten(text: str, *, bundle: Bundle, path: str | None = None) -> FlatProfile:
@@ -121,19 +118,15 @@ class _Flattener:
         name, key = _included(option, scope)
         if name is None:
             # A profileset has its own variables, which the assembled text does not define.
-            self._add(token.text if scope.profileset is None else _as_text(option), source, scope)
+            expanded = option.value if option.name is None else f"{option.name}={option.value}"
+            self._add(token.text if scope.profileset is None else expanded, source, scope)
         elif key is None:
             self._include(name, option, source, trail=trail, scope=scope)
         else:
-            self._include_into(key, name, option, source, trail=trail)
-
-    def _include_into(
-        self, key: str, name: str, option: Option, source: SourceLine, *, trail: tuple[str | None, ...]
-    ) -> None:
-        """Include a file in a profileset, whose values are parsed separately."""
-        self._add(f"{option.name}=", source, _Scope())
-        nested = Option(option.line, "input" if "=" in option.value else None, name)
-        self._include(name, nested, source, trail=trail, scope=_Scope(profileset=f"profileset.{key}+"))
+            # The values of a profileset are parsed separately.
+            self._add(f"{option.name}=", source, _Scope())
+            nested = Option(option.line, "input" if "=" in option.value else None, name)
+            self._include(name, nested, source, trail=trail, scope=_Scope(profileset=f"profileset.{key}+"))
 
     def _include(
         self, name: str, option: Option, source: SourceLine, *, trail: tuple[str | None, ...], scope: _Scope
@@ -152,24 +145,23 @@ class _Flattener:
         try:
             path = self.bundle.find(name)
             if path in trail:
-                raise BadInclude(f"{where}: the file includes itself: {_cycle(trail, path)}.")
+                files = [file for file in trail if file is not None]
+                cycle = " → ".join([*files[files.index(path) :], path])
+                raise BadInclude(f"{where}: the file includes itself: {cycle}.")
             if path not in self.texts:
                 self.texts[path] = self.bundle.read(path)
         except UnknownInclude as error:
             raise BadInclude(f"{where}: {error}.") from error
         except UnusableFile as error:
             raise MissingFile(f"{where}: {error}.") from error
-        self._count(self.texts[path], deeper=len(trail) > MAX_DEPTH, where=where)
-        return path, self.texts[path]
-
-    def _count(self, text: str, *, deeper: bool, where: str) -> None:
         self.includes += 1
-        self.characters += len(text)
-        if deeper:
+        self.characters += len(self.texts[path])
+        if len(trail) > MAX_DEPTH:
             raise BadInclude(f"{where}: includes are nested more than {MAX_DEPTH} levels deep.")
         if self.includes > MAX_INCLUDES:
             raise BadInclude(f"{where}: the profile includes more than {MAX_INCLUDES:,} files.")
         self._require_room(where)
+        return path, self.texts[path]
 
     def _set_base_name(self, value: str, source: SourceLine, scope: _Scope) -> None:
         """Define the variable that the simulator sets while it reads a file.
@@ -218,14 +210,3 @@ def _included(option: Option, scope: _Scope) -> tuple[str | None, str | None]:
     if not equals:
         return value, key[0]
     return (rest, key[0]) if nested == "input" else (None, None)
-
-
-def _cycle(trail: Iterable[str | None], path: str) -> str:
-    """Return the files of an include cycle as a text."""
-    files = [file for file in trail if file is not None]
-    return " → ".join([*files[files.index(path) :], path])
-
-
-def _as_text(option: Option) -> str:
-    """Return an option as a token."""
-    return option.value if option.name is None else f"{option.name}={option.value}"

@@ -5,7 +5,6 @@ messages would not say what to change.
 """
 
 import re
-from collections.abc import Iterable
 
 from simc.characters import code_of, first_invisible, visible
 from simc.profiles.grammar import BOM
@@ -125,9 +124,6 @@ def seems_without_line_breaks(text: str) -> bool:
     whole = text.removeprefix(BOM).strip()
     if "\n" in whole:
         return False
-    return "\r" in whole or "\\n" in whole or (whole[:1] == "#" and "=" in whole) or _glues(whole.split())
-
-
-def _glues(words: Iterable[str]) -> bool:
-    """Return whether a word has several equals signs, as when several lines were joined."""
-    return any(word.count("=") > 1 for word in words)
+    # Several lines that were joined have words with several equals signs.
+    is_joined = any(word.count("=") > 1 for word in whole.split())
+    return "\r" in whole or "\\n" in whole or (whole[:1] == "#" and "=" in whole) or is_joined

@@ -53,7 +53,9 @@ def locate(message: str, text: str) -> Place | None:
         for matches in _tests(message):
             # The last value of an option wins.
             if found := next((option for option in reversed(candidates) if matches(option)), None):
-                return Place(found.line, _subject(found))
+                name = found.name[:_SHOWN_CHARACTERS]
+                item = _item_id(found) if found.name in ITEM_SLOTS else None
+                return Place(found.line, f"{name}, item {item}" if item else name)
     return None
 
 
@@ -67,8 +69,9 @@ def _tests(message: str) -> Iterator[Callable[[_Option], bool]]:
         yield lambda each: each.name == slot[1].lower()
     if item := _ITEM.search(message):
         yield lambda each: _item_id(each) == item[1]
-    for quoted in filter(_is_telling, _QUOTED.findall(message)):
-        yield lambda each, quoted=quoted: quoted in each.value and each.name not in CLASSES  # type: ignore[misc]
+    for quoted in _QUOTED.findall(message):
+        if len(quoted) > _SHORT_CHARACTERS:
+            yield lambda each, quoted=quoted: quoted in each.value and each.name not in CLASSES  # type: ignore[misc]
 
 
 def _options(text: str) -> Iterator[_Option]:
@@ -84,18 +87,6 @@ def _options(text: str) -> Iterator[_Option]:
             yield _Option(token.line, name.rstrip("+"), value, actor, key and key[0])
 
 
-def _is_telling(quoted: str) -> bool:
-    """Return whether a quoted text is long enough to identify an option."""
-    return len(quoted) > _SHORT_CHARACTERS
-
-
 def _item_id(option: _Option) -> str | None:
     found = _ITEM_ID.search(option.value)
     return found[1] if found else None
-
-
-def _subject(option: _Option) -> str:
-    """Return an option as a phrase: its name, and the item that it equips."""
-    item = _item_id(option) if option.name in ITEM_SLOTS else None
-    name = option.name[:_SHOWN_CHARACTERS]
-    return f"{name}, item {item}" if item else name

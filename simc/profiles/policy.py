@@ -20,16 +20,18 @@ from simc.profiles.actors import (
     NAMED,
     misspelt_class,
 )
-from simc.profiles.grammar import TemplateError, Templates, Token, profileset_name
+from simc.profiles.grammar import BOM, TemplateError, Templates, Token, profileset_name
 from simc.profiles.mistakes import (
     LOST_LINE_BREAKS,
     NO_CHARACTER_NAME,
     NOT_A_NAME,
+    READ_CHARACTERS,
     is_option_name,
     needs_reading,
     problem_of_character,
     problem_of_name,
     problem_of_value,
+    reason_of_line,
 )
 
 READS = "it reads a file"
@@ -49,92 +51,47 @@ ELSEWHERE = (
 )
 
 REFUSED: dict[str, str] = {
-    # Reading files. `input` and bare file names are checked against the bundled profiles instead.
+    # `input` and bare file names are checked against the bundled profiles instead.
     "local_json": READS,
-    # Writing files; only old builds have the last three.
-    "json": WRITES,
-    "json2": WRITES,
-    "html": WRITES,
-    "output": WRITES,
-    "debug_seed": WRITES,
-    "reforge_plot_output_file": WRITES,
-    "spell_query_xml_output_file": WRITES,
-    "save_gear": WRITES,
-    "save_talents": WRITES,
-    "save_actions": WRITES,
-    "save_raid_summary": WRITES,
-    "save_prefix": WRITES,
-    "save_suffix": WRITES,
-    "save_talent_str": WRITES,
-    "save_full_profile": WRITES,
-    "tmi_output": WRITES,
-    "json3": WRITES,
-    "xml": WRITES,
+    # Only old builds have the last three.
+    **dict.fromkeys(
+        "json json2 html output debug_seed reforge_plot_output_file spell_query_xml_output_file save_gear "
+        "save_talents save_actions save_raid_summary save_prefix save_suffix save_talent_str save_full_profile "
+        "tmi_output json3 xml".split(),
+        WRITES,
+    ),
     # Content that the readers of an HTML report would load.
-    "hosted_html": PAGE,
+    **dict.fromkeys(("hosted_html", "decorated_tooltips"), PAGE),
     "thumbnail": PICTURE,
-    "decorated_tooltips": PAGE,
-    # Network and credentials. `armory` and `guild` are allowed if the job has game credentials.
-    "item_db_source": NETWORK,
-    "cache_items": NETWORK,
-    "cache_players": NETWORK,
-    "http_clear_cache": NETWORK,
-    "armory_retries": NETWORK,
-    "default_region": ELSEWHERE,
-    "default_server": ELSEWHERE,
-    "proxy": NETWORK,
-    "apikey": NETWORK,
-    "apitoken": NETWORK,
-    # Threads and priority. `deterministic` is allowed: it affects results, not the number of threads.
-    "threads": THREADS,
-    "profileset_work_threads": THREADS,
-    "profileset_init_threads": THREADS,
-    "process_priority": THREADS,
-    "cleanup_threads": THREADS,
-    "strict_work_queue": THREADS,
-    # Unlimited output.
-    "debug": FLOODS,
-    "debug_each": FLOODS,
-    "debug_scale_factors": FLOODS,
-    "log": FLOODS,
-    "maximize_reporting": FLOODS,
-    "statistics_level": FLOODS,
-    "report_rng": FLOODS,
-    "report_iteration_data": FLOODS,
-    "report_strict_iteration_data": FLOODS,
-    "report_all_variables": FLOODS,
-    "collect_action_sequence": FLOODS,
-    "stat_timelines": FLOODS,
-    "buff_uptime_timeline": FLOODS,
-    "buff_stack_uptime_timeline": FLOODS,
-    # Plots: a whole simulation for every point, and every point in the report.
-    "dps_plot_stat": FLOODS,
-    "dps_plot_points": FLOODS,
-    "dps_plot_step": FLOODS,
-    "dps_plot_iterations": FLOODS,
-    "dps_plot_target_error": FLOODS,
-    "dps_plot_positive": FLOODS,
-    "dps_plot_negative": FLOODS,
-    "dps_plot_debug": FLOODS,
-    "reforge_plot_stat": FLOODS,
-    "reforge_plot_amount": FLOODS,
-    "reforge_plot_step": FLOODS,
-    "reforge_plot_iterations": FLOODS,
-    "reforge_plot_target_error": FLOODS,
-    "reforge_plot_debug": FLOODS,
+    # `armory` and `guild` are allowed if the job has game credentials.
+    **dict.fromkeys(
+        "item_db_source cache_items cache_players http_clear_cache armory_retries proxy apikey apitoken".split(),
+        NETWORK,
+    ),
+    **dict.fromkeys(("default_region", "default_server"), ELSEWHERE),
+    # `deterministic` is allowed: it affects results, not the number of threads.
+    **dict.fromkeys(
+        "threads profileset_work_threads profileset_init_threads process_priority cleanup_threads "
+        "strict_work_queue".split(),
+        THREADS,
+    ),
+    # For the plots, a whole simulation runs for every point, and every point is in the report.
+    **dict.fromkeys(
+        "debug debug_each debug_scale_factors log maximize_reporting statistics_level report_rng "
+        "report_iteration_data report_strict_iteration_data report_all_variables collect_action_sequence "
+        "stat_timelines buff_uptime_timeline buff_stack_uptime_timeline dps_plot_stat dps_plot_points "
+        "dps_plot_step dps_plot_iterations dps_plot_target_error dps_plot_positive dps_plot_negative "
+        "dps_plot_debug reforge_plot_stat reforge_plot_amount reforge_plot_step reforge_plot_iterations "
+        "reforge_plot_target_error reforge_plot_debug".split(),
+        FLOODS,
+    ),
     # The memory of the event wheel, and an event that is due again at the same instant.
-    "wheel_seconds": EXHAUSTS,
-    "wheel_shift": EXHAUSTS,
-    "wheel_granularity": EXHAUSTS,
-    "regen_periodicity": EXHAUSTS,
+    **dict.fromkeys("wheel_seconds wheel_shift wheel_granularity regen_periodicity".split(), EXHAUSTS),
     # Modes in which nothing is simulated.
-    "spell_query": NO_SIMULATION,
-    "spell_query_wrap": NO_SIMULATION,
-    "display_build": NO_SIMULATION,
-    "show_bonus_ids": NO_SIMULATION,
-    "show_hotfixes": NO_SIMULATION,
-    "save": NO_SIMULATION,
-    "save_profiles": NO_SIMULATION,
+    **dict.fromkeys(
+        "spell_query spell_query_wrap display_build show_bonus_ids show_hotfixes save save_profiles".split(),
+        NO_SIMULATION,
+    ),
     "strict_parsing": STRICT,
 }
 ITEM_OVERRIDE = "override.item_slot."
@@ -282,7 +239,6 @@ class Rules:
         return _refusal(line, name, value, reason)
 
     def _nested_reason(self, name: str | None, value: str) -> str | None:
-        """Return why an option inside a profileset is refused, or None."""
         if name is not None:
             if is_profileset(name):
                 return NESTED
@@ -309,10 +265,12 @@ class Rules:
         if plain in NAMED:
             has_no_name = plain in CLASSES and not value.strip()
             return _reason_of_name(name) or (NO_CHARACTER_NAME if has_no_name else problem_of_character(value))
-        return _item_reason(name, value)
+        if name[-1:] == "+":
+            # It would join strings, even in the middle of a word.
+            return PIECEMEAL
+        return NETWORK if names_a_source(value) else None
 
     def _unknown_reason(self, name: str, plain: str) -> str | None:
-        """Return why an option that the policy does not list is refused, or None."""
         if name in self._names:
             return None
         reason = _reason_of_name(name)
@@ -324,13 +282,11 @@ class Rules:
 
 
 def _refusal(line: int, name: str | None, value: str, reason: str) -> Refusal:
-    """Return the refusal of an option, with its text as the simulator reads it."""
     text = value if name is None else f"{name}={value}"
     return (Refusal if reason is not LOST_LINE_BREAKS and _is_option(name, value) else Mistake)(line, text, reason)
 
 
 def _is_option(name: str | None, value: str) -> bool:
-    """Return whether a name and a value, or those of a profileset, look like an option."""
     if name is not None and is_profileset(name):
         nested, equals, _ = value.partition("=")
         return not value or (bool(equals) and is_option_name(nested))
@@ -338,7 +294,6 @@ def _is_option(name: str | None, value: str) -> bool:
 
 
 def _reason_of_name(name: str) -> str | None:
-    """Return why a text cannot be the name of an option, or None."""
     if not is_option_name(name):
         return problem_of_name(name)
     intended = misspelt_class(name)
@@ -397,14 +352,56 @@ def _appends(name: str) -> bool:
     return plain in APPENDABLE or plain.partition(".")[0] in APPENDABLE_FAMILIES
 
 
-def _item_reason(name: str, value: str) -> str | None:
-    """Return why an item is refused, or None. `+=` joins strings, even in the middle of a word."""
-    if name[-1:] == "+":
-        return PIECEMEAL
-    return NETWORK if names_a_source(value) else None
-
-
 def names_a_source(item: str) -> bool:
     """Return whether an item names the database to look it up in."""
     lowered = item.lower()
     return "source" in lowered and _SOURCE.search(lowered) is not None
+
+
+LISTED_REFUSALS = 20
+
+
+class Refusals:
+    """Collects refusals. A mistake is the only one of its line; `listed` has the first 20 of `count`."""
+
+    def __init__(self) -> None:
+        self.listed: list[Refusal] = []
+        self.count = 0
+        # The last refused line, how many of its refusals count, and whether one of them is a mistake
+        self._line = self._of_line = 0
+        self._is_mistaken = False
+
+    def take(self, refusal: Refusal) -> None:
+        """Add a refusal."""
+        if refusal.line != self._line:
+            self._line, self._of_line, self._is_mistaken = refusal.line, 0, False
+        if self._is_mistaken and refusal.reason is not LOST_LINE_BREAKS:
+            return
+        if isinstance(refusal, Mistake):
+            self.count -= self._of_line
+            self._of_line, self._is_mistaken = 0, True
+            while self.listed and self.listed[-1].line == refusal.line:
+                self.listed.pop()
+        self.count += 1
+        self._of_line += 1
+        if len(self.listed) < LISTED_REFUSALS:
+            self.listed.append(refusal)
+
+    def explained(self, text: str) -> list[Refusal]:
+        """Return the listed refusals with the mistakes that only the whole lines of their text show."""
+        if not any(isinstance(refusal, Mistake) for refusal in self.listed):
+            return self.listed
+        lines = text.removeprefix(BOM).split("\n")
+        return [_explained(refusal, lines[refusal.line - 1]) for refusal in self.listed]
+
+
+def _explained(refusal: Refusal, line: str) -> Refusal:
+    """Return a refusal with the mistake in its line, if it says only that a text is not an option."""
+    if not isinstance(refusal, Mistake) or refusal.reason not in (NOT_BUNDLED, NOT_A_NAME):
+        return refusal
+    text = refusal.text
+    word = text.partition("=")[2] if is_profileset(text) else text
+    reason = reason_of_line(line, word)
+    # A long line is not shown if the mistake would be cut off.
+    shown = line.strip() if word in line.strip()[:READ_CHARACTERS] else text
+    return Refusal(refusal.line, shown, reason) if reason else refusal

@@ -1,4 +1,4 @@
-"""Errors of the API, with their codes and messages: `docs/reference/contract.md#error-codes`."""
+"""Errors of the API, with their codes and messages: `docs/reference/errors.md#codes`."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""An example of every error with its `meta` (docs/reference/contract.md#error-codes)."""
+"""An example of every error with its `meta` (docs/reference/errors.md#codes)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ HOST = "https://sim.example.com"
 
 def docs_url(code: str) -> str:
     """Return the URL of the documentation of an error code."""
-    return f"{HOST}/docs#{code}"
+    return f"{HOST}/docs/errors#{code}"
 
 
 def family(member: type[ApiError] = ApiError) -> Iterator[type[ApiError]]:

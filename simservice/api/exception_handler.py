@@ -83,4 +83,4 @@ def malformed(exc: Exception) -> ValidationFailed:
 def add_docs_url(request: Request, error: ApiError) -> None:
     """Add the address of the error's explanation to its `meta`, if it has one."""
     if error.documented:
-        error.meta = {**(error.meta or {}), "docsUrl": f"{base_url(request)}/docs#{error.code}"}
+        error.meta = {**(error.meta or {}), "docsUrl": f"{base_url(request)}/docs/errors#{error.code}"}

@@ -1,4 +1,4 @@
-"""Serializer fields that accept exactly one JSON type (docs/reference/contract.md#types-and-times)."""
+"""Serializer fields that accept exactly one JSON type (docs/reference/api.md#types-and-times)."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ RATE_LIMIT_HEADERS = "RATE_LIMIT_HEADERS"
 
 
 def new_request_id() -> str:
-    """Return `req_` and 32 hexadecimal digits (docs/reference/contract.md#request-ids)."""
+    """Return `req_` and 32 hexadecimal digits (docs/reference/api.md#response-headers)."""
     return f"req_{secrets.token_hex(16)}"
 
 

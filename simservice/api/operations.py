@@ -127,7 +127,7 @@ RATE_LIMIT = [
 ]
 RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before you try again.")
 AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The authentication scheme: Bearer.")
-# Headers of all errors with a status (docs/reference/contract.md#response-headers).
+# Headers of all errors with a status (docs/reference/api.md#response-headers).
 STATUS_HEADERS: Mapping[int, Sequence[Header]] = {
     401: [AUTHENTICATE],
     409: [replace(RETRY_AFTER, description="Seconds to wait, with `result_not_ready`.", always=False)],

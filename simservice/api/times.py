@@ -1,4 +1,4 @@
-"""Times in the format of the API (docs/reference/contract.md#types-and-times)."""
+"""Times in the format of the API (docs/reference/api.md#types-and-times)."""
 
 from datetime import UTC, datetime
 

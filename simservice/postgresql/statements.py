@@ -1,8 +1,6 @@
 """SQL statements in files, prepared and executed several in one round trip.
 
 Behind a pooler such as PgBouncer, they are not prepared, because each transaction can run on another connection.
-
-They bypass the ORM, so tests compare each statement with a reference implementation that uses the ORM.
 """
 
 import re

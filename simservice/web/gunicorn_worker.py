@@ -4,7 +4,7 @@ A request occupies a thread only after it has been received completely. Until th
 loop like an idle one.
 
 A request with a malformed line, headers or framing never reaches Django, because gunicorn rejects it. The response
-has the error envelope on every path (`docs/reference/contract.md#errors`).
+has the error envelope on every path (`docs/reference/errors.md`).
 
 A request that waits for a change gives its thread back (`simservice/web/waiting.py`).
 """

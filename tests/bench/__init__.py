@@ -1,1 +1,1 @@
-"""Tests of the benchmarks: their statistics, tables, files and checks."""
+"""Tests of the benchmarks: their statistics, their table, their simulator and the checks of the soak."""

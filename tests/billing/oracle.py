@@ -15,6 +15,7 @@ from django.db.models import F
 from billing import ledger
 from billing.errors import HoldError, InsufficientCredits, InvalidCreditChange
 from billing.models import Account, Balance, Grant, GrantReason
+from tests.billing import door
 
 DAY = timedelta(days=1)
 NEVER = datetime.max.replace(tzinfo=UTC)
@@ -125,7 +126,7 @@ class Customer:
     def purchase(self, amount: int) -> None:
         """Buy credits."""
         self.done += 1
-        ledger.purchase(self.account, amount, reason="paid")
+        ledger.correct(self.account, amount, reason="paid")
         self.add(self.purchased, amount)
 
     def grant(self, amount: int, days: int | None) -> None:
@@ -172,10 +173,10 @@ class Customer:
             self.move_each(-amount, reversed(self.spendable()), FREE, OUTSIDE)
 
     def hold(self, amount: int, *, least: int | None = None) -> int:
-        """Hold credits for a new job as `ledger.hold` does, and return the job."""
+        """Hold credits for a new job as `door.hold` does, and return the job."""
         job = next(JOBS)
         needed = amount if least is None else max(least, min(amount, self.free()))
-        if self.attempt(lambda: ledger.hold(self.account, amount, least=least, job_id=job), needed=needed):
+        if self.attempt(lambda: door.hold(self.account, amount, least=least, job_id=job), needed=needed):
             self.move_each(needed, self.spendable(), FREE, str(job))
             self.jobs.append(job)
         return job
@@ -194,9 +195,12 @@ class Customer:
         self.done += 1
         reserved = self.held_credits(job)
         try:
-            ledger.settle(job, spent=spent) if spent else ledger.release(job)
+            is_settled = door.settle(job, spent=spent)
         except HoldError:
             assert not reserved or spent > reserved
+            return
+        if not is_settled:
+            assert not reserved
             return
         assert reserved >= max(spent, 1)
         self.move_each(spent, self.in_order(), str(job), SPENT)
@@ -205,10 +209,10 @@ class Customer:
             self.move(remaining, origin, str(job), EXPIRED if origin.expired else FREE)
 
     def request_invalid_amount(self, amount: int) -> None:
-        """Request a hold of an invalid amount."""
+        """Request an extension by an invalid amount."""
         self.done += 1
         try:
-            ledger.hold(self.account, amount, job_id=next(JOBS))
+            ledger.extend(next(JOBS), amount)
         except InvalidCreditChange:
             return
         raise AssertionError(amount)

@@ -11,6 +11,7 @@ from billing import ledger
 from billing.models import Account, Entry, GrantReason
 from simservice.admin.forms import STALE
 from tests import admin_actions
+from tests.billing import door
 from tests.billing.ledger_state import state
 from tests.factories import make_account
 
@@ -70,7 +71,7 @@ def test_an_invalid_change_shows_an_error_and_changes_nothing(
 def test_ledger_pages_are_read_only(operator: HttpClient) -> None:
     account = make_account(credits=100)
     granted = ledger.grant(account, 5, reason=GrantReason.GRANT_PROMO, note="Welcome")
-    ledger.hold(account, 10, job_id=1)
+    door.hold(account, 10, job_id=1)
     for name, pk in {"entry": Entry.objects.earliest("id").pk, "grant": granted.pk, "hold": 1}.items():
         path = f"/admin/billing/{name}/"
         assert operator.get(path).status_code == 200
@@ -82,7 +83,7 @@ def test_ledger_pages_are_read_only(operator: HttpClient) -> None:
 
 def test_the_account_page_shows_credits_and_can_suspend(operator: HttpClient) -> None:
     account = make_account(credits=100)
-    ledger.hold(account, 10, job_id=1)
+    door.hold(account, 10, job_id=1)
     page = f"{ACCOUNTS}{account.pk}/change/"
     assert "90 available (including 90 purchased), 10 reserved" in operator.get(page).content.decode()
     rows = {f"{inline}-{form}_FORMS": "0" for inline in ("clients", "memberships") for form in ("TOTAL", "INITIAL")}

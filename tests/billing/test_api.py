@@ -8,6 +8,7 @@ from django.utils import timezone
 from billing import ledger
 from billing.models import GrantReason
 from clients.models import ApiKey
+from tests.billing import door
 from tests.billing.ledger_state import expire_now
 from tests.conftest import Api
 from tests.factories import make_account
@@ -21,7 +22,7 @@ def test_the_balances_of_the_account_are_returned(api: Api, key: tuple[ApiKey, s
     ledger.grant(account, 20, reason=GrantReason.ONBOARDING)
     expiring = ledger.grant(account, 30, reason=GrantReason.GRANT_PROMO, note="Promotion", expires_at=FAR)
     purchased = ledger.balances(account).purchased
-    ledger.hold(account, 5, job_id=1)
+    door.hold(account, 5, job_id=1)
     response = api.get("credits")
     assert response.status_code == 200
     assert response.json()["grants"][0] == {

@@ -13,6 +13,7 @@ from jobs.enums import Status
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
+from tests.billing import door
 from tests.factories import make_account, make_job, make_running_job
 
 pytestmark = pytest.mark.django_db
@@ -95,7 +96,7 @@ def test_an_ended_job_with_an_open_hold_is_found() -> None:
 
 def test_a_waiting_job_with_a_resolved_hold_is_found() -> None:
     job = make_job()
-    ledger.release(job.pk)
+    door.resolve_hold(job.pk)
     assert only_discrepancy() == f"job {job.pk} has not ended, but its hold is resolved"
 
 
@@ -117,7 +118,8 @@ def test_a_waiting_job_without_a_hold_is_found() -> None:
 
 
 def test_an_open_hold_without_a_job_is_found() -> None:
-    ledger.hold(make_account(), 5, job_id=77)
+    door.hold(make_account(), 5, job_id=77)
+    Job.objects.all().delete()
     assert only_discrepancy() == "job 77 does not exist, but its hold is open"
 
 

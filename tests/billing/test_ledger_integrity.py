@@ -7,6 +7,7 @@ from django.db import IntegrityError, connection, transaction
 
 from billing import ledger
 from billing.models import Account, Balance, Entry, Grant, GrantReason
+from tests.billing import door
 from tests.factories import make_account
 
 pytestmark = pytest.mark.django_db
@@ -35,9 +36,9 @@ def account() -> Account:
     """Return an account with a grant, a settled hold and an open hold."""
     account = make_account(credits=100)
     ledger.grant(account, 10, reason=GrantReason.GRANT_PROMO, note="a test")
-    ledger.hold(account, 30, job_id=1)
-    ledger.settle(1, spent=5)
-    ledger.hold(account, 20, job_id=2)
+    door.hold(account, 30, job_id=1)
+    door.settle(1, spent=5)
+    door.hold(account, 20, job_id=2)
     return account
 
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 from billing import ledger
 from billing.errors import HoldError, InsufficientCredits
 from billing.models import Account, GrantReason, Plan
+from tests.billing import door
 from tests.billing.ledger_state import LONG, expire_now
 from tests.billing.oracle import Customer, sweep
 from tests.concurrency import at_once
@@ -203,12 +204,12 @@ def test_the_ledger_agrees_with_the_oracle() -> None:
 def act_on_shared_account(account: Account, chance: random.Random, job_id: int) -> None:
     """Change an account that other threads change too; some of the operations must fail."""
     try:
-        ledger.hold(account, chance.randint(1, 40), job_id=job_id)
+        door.hold(account, chance.randint(1, 40), job_id=job_id)
         ledger.extend(job_id, chance.randint(1, 40))
     except (InsufficientCredits, HoldError):
-        ledger.purchase(account, chance.randint(1, 30), reason="paid")
+        ledger.correct(account, chance.randint(1, 30), reason="paid")
     try:
-        ledger.settle(job_id - chance.randint(0, 9), spent=chance.randint(0, 20))
+        door.settle(job_id - chance.randint(0, 9), spent=chance.randint(0, 20))
     except HoldError:
         granted = ledger.grant(account, chance.randint(1, 30), reason=GrantReason.GRANT_PROMO, note="given")
         expire_now(chance.choice([granted, granted.account.grants.earliest("id")]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from billing.models import Hold
 from jobs.enums import Status
-from jobs.execution.budget import Budget
+from jobs.execution.time_limits import Budget
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job

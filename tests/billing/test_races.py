@@ -3,8 +3,10 @@
 import pytest
 
 from billing import ledger
-from billing.errors import HoldError, InsufficientCredits
+from billing.errors import InsufficientCredits
 from billing.models import Entry, Grant, GrantReason, Hold
+from jobs.enums import MoveResult
+from tests.billing import door
 from tests.billing.ledger_state import LONG, expire_now, state
 from tests.concurrency import at_once
 from tests.factories import make_account
@@ -19,12 +21,12 @@ def test_only_one_of_two_concurrent_holds_gets_the_last_credits() -> None:
     account = make_account(credits=0)
     ids = iter(range(1, 2 * ATTEMPTS + 1))
     for attempt in range(1, ATTEMPTS + 1):
-        ledger.purchase(account, 5, reason="a test")
+        ledger.correct(account, 5, reason="a test")
         available: list[int] = []
 
         def reserve() -> None:
             try:
-                ledger.hold(account, 5, job_id=next(ids))
+                door.hold(account, 5, job_id=next(ids))
             except InsufficientCredits as shortage:
                 available.append(shortage.available_credits)  # noqa: B023 - the threads end within the loop
 
@@ -36,17 +38,10 @@ def test_only_one_of_two_concurrent_holds_gets_the_last_credits() -> None:
 
 def test_concurrent_settlements_of_a_job_are_booked_once() -> None:
     account = make_account(credits=10)
-    ledger.hold(account, 10, job_id=1)
-    rejected: list[HoldError] = []
-
-    def settle() -> None:
-        try:
-            ledger.settle(1, spent=4)
-        except HoldError as error:
-            rejected.append(error)
-
-    at_once(6, settle)
-    assert len(rejected) == 5
+    door.hold(account, 10, job_id=1)
+    settled: list[MoveResult] = []
+    at_once(6, lambda: settled.append(door.settle(1, spent=4)))
+    assert sorted(result.name for result in settled) == ["DONE", *["TAKEN"] * 5]
     assert state(account) == (6, 0, [])
 
 
@@ -63,7 +58,7 @@ def test_concurrent_sweeps_book_each_expired_grant_once() -> None:
 
 def test_concurrent_first_purchases_of_an_account_all_count() -> None:
     account = make_account(credits=0)
-    at_once(4, lambda: ledger.purchase(account, 5, reason="a test"))
+    at_once(4, lambda: ledger.correct(account, 5, reason="a test"))
     assert state(account) == (20, 0, [])
 
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import psycopg
 
-from dashboard.public.guides import FILES
+from dashboard.public.guides import FILES, REFERENCE
 from tests.browser.chromium import Visitor
 from tests.stack import LONG, ROOT, Stack
 from tests.webhooks.receivers import Receiver
@@ -171,6 +171,7 @@ PUBLIC = {
     "home": "/",
     "example": "/example",
     "docs": "/docs",
+    **{f"docs-{name}": f"/docs/{name}" for name in REFERENCE},
     "guides": "/docs/guides",
     **{f"guide-{name}": f"/docs/guides/{name}" for name in FILES},
     "compare-links": "/compare",

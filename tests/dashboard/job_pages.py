@@ -43,7 +43,7 @@ def open_list(owner: Membership, query: str = "") -> Any:
 
 def listed_ids(owner: Membership, query: str = "") -> list[int]:
     """Return the ids of the jobs on a page of the list."""
-    return [job.pk for job in open_list(owner, query).context["listing"].page.rows]
+    return [job.pk for job in open_list(owner, query).context["page"].rows]
 
 
 def job_path(job: Job) -> str:

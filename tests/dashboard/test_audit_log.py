@@ -44,11 +44,6 @@ def _no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "check_url", lambda _: None)
 
 
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
-
-
 def log_of(owner: Membership, **query: str) -> Any:
     """Request the page."""
     return browser_of(owner).get(f"/dashboard/{owner.account}/audit", query)

@@ -1,4 +1,4 @@
-"""The picture of a job for link previews (docs/reference/contract.md#picture)."""
+"""The picture of a job for link previews (docs/reference/api.md#picture)."""
 
 import io
 import threading
@@ -13,8 +13,18 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from dashboard.public.card import view
 from dashboard.public.card.content import Card, card_of, number, percent
-from dashboard.public.card.drawing import CLASSES, GROUND, SIZE, draw, paint
-from dashboard.public.card.text import MAX_CHARACTERS, clean, fit, font, wrap
+from dashboard.public.card.drawing import (
+    CLASSES,
+    GROUND,
+    MAX_CHARACTERS,
+    SIZE,
+    clean,
+    draw,
+    fit,
+    font,
+    paint,
+    wrap,
+)
 from jobs.models import Job
 from jobs.results.details import Actor, Details, Dps, Fight
 from tests.dashboard.job_pages import share_html
@@ -49,12 +59,12 @@ def test_a_ranking_has_the_best_variants_with_gains() -> None:
     made = card(summary("a", "b", "c", "d"), DETAILS)
     assert made.headline is not None
     assert (made.headline.number, made.headline.difference) == ("120", "+20.0 %")
-    assert [(row.name, row.value, row.tone) for row in made.rows] == [
-        ("d", "+20.0 %", "good"),
-        ("c", "+15.0 %", "good"),
-        ("b", "+10.0 %", "good"),
+    assert [(row.name, row.value, row.kind) for row in made.bars] == [
+        ("d", "+20.0 %", "gain"),
+        ("c", "+15.0 %", "gain"),
+        ("b", "+10.0 %", "gain"),
     ]
-    assert [row.width for row in made.rows] == [1.0, 0.75, 0.5]
+    assert [row.width for row in made.bars] == [1.0, 0.75, 0.5]
     assert made.notes == ["4 variants"]
 
 
@@ -80,26 +90,26 @@ def test_a_difference_within_the_margin_of_error_is_grey() -> None:
     made = card(summary(profilesets=profilesets))
     assert made.headline is not None
     assert (made.headline.difference, made.headline.explanation) == ("", "within the margin of error")
-    assert made.rows[0].tone == "even"
+    assert made.bars[0].kind == "even"
 
 
 def test_a_worse_variant_is_red() -> None:
     made = card(summary(profilesets={"count": 1, "results": [figures("a", 90.0)]}))
     assert made.headline is not None
-    assert (made.headline.difference, made.headline.tone) == ("\N{MINUS SIGN}10.0 %", "bad")
+    assert (made.headline.difference, made.headline.kind) == ("\N{MINUS SIGN}10.0 %", "loss")
 
 
 def test_a_baseline_of_zero_has_no_differences() -> None:
     made = card(summary("a", mean=0.0))
     assert made.headline is not None
     assert made.headline.difference == ""
-    assert [row.value for row in made.rows] == ["5"]
+    assert [row.value for row in made.bars] == ["5"]
 
 
 def test_several_actors_are_ranked_by_their_means() -> None:
     actors = {"count": 4, "results": [figures(name, mean) for name, mean in (("a", 1.0), ("b", 4.0), ("c", 2.0))]}
     made = card({"metric": "raid_dps", "mainActor": None, "multiStage": {}, "actors": actors})
-    assert [(row.name, row.value) for row in made.rows] == [("b", "4"), ("c", "2"), ("a", "1")]
+    assert [(row.name, row.value) for row in made.bars] == [("b", "4"), ("c", "2"), ("a", "1")]
     assert made.headline is not None
     assert made.headline.unit == "Raid DPS"
     assert made.notes == ["4 actors"]

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.django_db
 SECRET = re.compile(r"sk_[0-9A-Za-z]{46}")
 
 
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
-
-
 def test_a_client_name_can_be_used_once(owner: Membership) -> None:
     http, path = browser_of(owner), f"/dashboard/{owner.account}/clients"
     response = http.post(path, {"name": "bot"})

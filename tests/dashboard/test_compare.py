@@ -13,17 +13,12 @@ from clients.models import Membership
 from jobs.models import Job
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.summaries import EVIL, NAMES
-from tests.factories import make_job, make_member
+from tests.factories import make_job
 from tests.jobs.results.comparison.compared_jobs import ITEM, ability, add_details, make_result, summary
 
 pytestmark = pytest.mark.django_db
 MAX_QUERIES = 12
 HAT = {"slot": "head", "name": "<b>hat", "id": 2, "ilevel": 610, "gemIds": [7]}
-
-
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
 
 
 def results_of(owner: Membership, *means: float, **fields: Any) -> list[Job]:

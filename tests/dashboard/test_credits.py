@@ -12,6 +12,7 @@ from billing.models import ALLOWED_MOVES, Entry, GrantReason, Pocket
 from clients.models import Membership
 from jobs.lifecycle import usage
 from jobs.models import DailyUsage
+from tests.billing import door
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import BuildFactory, make_account, make_client, make_member
 
@@ -60,9 +61,9 @@ def test_an_entry_changes_the_available_credits(source: Pocket, target: Pocket) 
 
 def test_the_credit_history_describes_entries(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="<b>Welcome</b>")
-    ledger.purchase(owner.account, 50, reason="Invoice 7")
-    ledger.hold(owner.account, 120, job_id=123)
-    ledger.settle(123, spent=110)
+    ledger.correct(owner.account, 50, reason="Invoice 7")
+    door.hold(owner.account, 120, job_id=123)
+    door.settle(123, spent=110)
     text = text_of(page(owner, "credits"))
     for expected in ("Available 40", "Reserved for jobs 0", "Credits added: Invoice 7", "Spent on job", "+50"):
         assert expected in text
@@ -72,7 +73,7 @@ def test_the_credit_history_describes_entries(owner: Membership) -> None:
 def test_a_grant_is_named_by_its_note_or_its_reason(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.ONBOARDING)
     ledger.grant(owner.account, 50, reason=GrantReason.GRANT_BETA, note="For the outage")
-    ledger.hold(owner.account, 120, job_id=124)
+    door.hold(owner.account, 120, job_id=124)
     response = page(owner, "credits")
     for text in (
         "Credits granted: Welcome credits",
@@ -90,8 +91,8 @@ def test_a_grant_is_named_by_its_note_or_its_reason(owner: Membership) -> None:
 
 def test_changes_add_up_to_the_available_credits(owner: Membership) -> None:
     ledger.grant(owner.account, 100, reason=GrantReason.GRANT_PROMO, note="Welcome")
-    ledger.hold(owner.account, 60, job_id=123)
-    ledger.settle(123, spent=20)
+    door.hold(owner.account, 60, job_id=123)
+    door.settle(123, spent=20)
     ledger.correct(owner.account, -5, reason="Wrong")
     changes = [statement.change(entry) for entry in statement.each_entry(owner.account)]
     assert sum(changes) == ledger.available(owner.account) == 75
@@ -104,7 +105,7 @@ def test_an_empty_history_and_month_say_so(owner: Membership) -> None:
 
 def test_a_long_history_has_pages(owner: Membership, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
     for number in range(30):
-        ledger.purchase(owner.account, 1 + number, reason=f"Invoice {number}.")
+        ledger.correct(owner.account, 1 + number, reason=f"Invoice {number}.")
     http = browser_of(owner)
     with django_assert_max_num_queries(7):
         text = http.get(f"/dashboard/{owner.account}/credits").content.decode()
@@ -117,7 +118,7 @@ def test_the_csv_contains_all_entries(owner: Membership, monkeypatch: pytest.Mon
     monkeypatch.setattr(statement, "ENTRIES_AT_ONCE", 2)
     for number in range(5):
         ledger.grant(owner.account, 1 + number, reason=GrantReason.GRANT_PROMO, note="=HYPERLINK(1)")
-    ledger.purchase(make_account(), 9, reason="Another's")
+    ledger.correct(make_account(), 9, reason="Another's")
     response = page(owner, "credits.csv")
     header, *rows = rows_of(response)
     assert response.headers["Content-Disposition"] == f'attachment; filename="{owner.account}-credits.csv"'

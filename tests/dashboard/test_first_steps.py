@@ -18,11 +18,6 @@ from webhooks import endpoints
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def owner() -> Membership:
-    return make_member(make_account())
-
-
 def home_of(member: Membership) -> str:
     return f"/dashboard/{member.account}/"
 

@@ -1,4 +1,4 @@
-"""The pages of the guides."""
+"""The pages of the guides and of the reference."""
 
 import re
 
@@ -6,10 +6,11 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.public.guides import FILES, INDEX, render, resolved
+from dashboard.public.guides import FILES, INDEX, REFERENCE, render, resolved
 
 NAMES = sorted(name for name in FILES if name != INDEX)
-PATHS = ["/docs/guides", *(f"/docs/guides/{name}" for name in NAMES)]
+GUIDES = [f"/docs/guides/{name}" for name in NAMES]
+PATHS = ["/docs/guides", *GUIDES, *(f"/docs/{name}" for name in REFERENCE)]
 
 
 def page(path: str) -> str:
@@ -27,8 +28,8 @@ def test_every_link_of_a_guide_leads_somewhere(path: str) -> None:
     text = page(path)
     for link in re.findall(r' href="([^"]+)"', text.partition("<main")[2]):
         target, _, anchor = link.partition("#")
-        assert target.startswith("/docs"), link
-        assert not anchor or anchor in ids_of(page(target)), link
+        assert target.startswith("/docs") or not target or target == "/v1/openapi.json", link
+        assert not anchor or anchor in ids_of(page(target or path)), link
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -37,14 +38,20 @@ def test_ids_of_a_guide_are_unique(path: str) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_the_list_links_to_every_guide_and_the_reference_to_the_list() -> None:
-    assert {path for path in PATHS[1:] if f'href="{path}"' not in page("/docs/guides")} == set()
-    assert 'href="/docs/guides"' in page("/docs")
+def test_the_list_links_to_every_guide() -> None:
+    assert {path for path in GUIDES if f'href="{path}"' not in page("/docs/guides")} == set()
+
+
+@pytest.mark.parametrize("path", ["/docs", *PATHS])
+def test_every_page_links_to_the_reference_and_to_the_list_of_guides(path: str) -> None:
+    pages = ["/docs", "/docs/guides", *(f"/docs/{name}" for name in REFERENCE)]
+    assert {target for target in pages if f'href="{target}"' not in page(path)} == set()
 
 
 @pytest.mark.parametrize("name", ["nothing", INDEX, "tutorial.md", "..%2fapi"])
-def test_unknown_guides_are_not_found(name: str) -> None:
-    assert Client().get(f"/docs/guides/{name}").status_code == 404
+@pytest.mark.parametrize("folder", ["/docs", "/docs/guides"])
+def test_unknown_pages_are_not_found(folder: str, name: str) -> None:
+    assert Client().get(f"{folder}/{name}").status_code == 404
 
 
 def test_a_guide_names_the_address_and_the_resource_of_its_deployment(settings: Settings) -> None:
@@ -55,6 +62,19 @@ def test_a_guide_names_the_address_and_the_resource_of_its_deployment(settings: 
     assert "Client(resource=&quot;runs&quot;)" in text
     assert "127.0.0.1" not in text
     assert "/v1/sim/" not in text
+
+
+def test_the_reference_names_the_resource_and_the_brand_of_its_deployment(settings: Settings) -> None:
+    settings.API_RESOURCE, settings.SERVICE_BRAND = "runs", "Acme"
+    assert "<code>/v1/runs/</code>" in page("/docs/api")
+    assert "/v1/sim/" not in page("/docs/api")
+    assert "X-Acme-Signature" in page("/docs/webhooks")
+    assert "X-Service-" not in page("/docs/webhooks")
+
+
+def test_links_to_files_that_are_not_pages_become_text() -> None:
+    html = render("# a\n\n[b](../../examples/b.py), [c](errors.md), [d](../explanation/d.md#e).").html
+    assert '<p>b, <a href="/docs/errors">c</a>, d.</p>' in html
 
 
 def test_html_in_a_guide_is_escaped() -> None:
@@ -70,7 +90,8 @@ def test_html_in_a_guide_is_escaped() -> None:
         ("first-result.md", "/docs/guides/tutorial"),
         ("../tutorial/first-result.md#curl", "/docs/guides/tutorial#curl"),
         ("../how-to/use-the-api.md", "/docs/guides"),
-        ("../reference/api.md#stages", "/docs"),
+        ("../reference/api.md#stages", "/docs/api#stages"),
+        ("../openapi.json", "/v1/openapi.json"),
         ("#here", "#here"),
         ("https://example.org/a.md", "https://example.org/a.md"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from clients.accounts import default_client
 from clients.models import Membership
 from dashboard.jobs import history as page
-from dashboard.jobs.history_chart import chart_of
+from dashboard.jobs.history import chart_of
 from jobs.models import Build, Job
 from jobs.results import history
 from jobs.results.history import Point
@@ -20,13 +20,9 @@ from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_fail
 from tests.factories import make_account, make_member
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
+pytestmark = pytest.mark.django_db
 MAX_QUERIES = 12
 START = datetime(2026, 11, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
 
 
 def complete(owner: Membership, character: str = "Frosty", **fields: Any) -> Job:
@@ -59,7 +55,6 @@ def points(*means: float, builds: str = "") -> list[Point]:
     return [Point(job=job, mean=mean, error=1.0) for job, mean in zip(jobs, means, strict=True)]
 
 
-@pytest.mark.django_db
 def test_the_latest_character_is_shown_first(owner: Membership) -> None:
     first, other = complete(owner), complete(owner, "Bruna")
     assert shown(open_history(owner)) == [other.pk]
@@ -69,7 +64,6 @@ def test_the_latest_character_is_shown_first(owner: Membership) -> None:
     assert "History of Frosty" in text_of(response)
 
 
-@pytest.mark.django_db
 def test_only_completed_jobs_of_the_account_are_points(owner: Membership) -> None:
     client = default_client(owner.account)
     make_failed_job(client=client, character="Frosty")
@@ -79,7 +73,6 @@ def test_only_completed_jobs_of_the_account_are_points(owner: Membership) -> Non
     assert shown(open_history(owner)) == [job.pk]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "other",
     [
@@ -94,12 +87,10 @@ def test_a_result_without_comparable_dps_has_no_point(owner: Membership, other: 
     assert shown(open_history(owner)) == [job.pk]
 
 
-@pytest.mark.django_db
 def test_an_account_without_jobs_explains_the_page(owner: Membership) -> None:
     assert "Nothing to show yet." in text_of(open_history(owner))
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("character", ["Nobody", "%00", "x" * 5000, "%F0%9F%91%A9", "'--"])
 def test_an_unknown_character_has_no_results(owner: Membership, character: str) -> None:
     complete(owner)
@@ -107,7 +98,6 @@ def test_an_unknown_character_has_no_results(owner: Membership, character: str) 
     assert shown(response) == ([] if character != "%00" else [Job.objects.get().pk])
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("name", [EVIL, *NAMES])
 def test_hostile_names_are_escaped(owner: Membership, name: str) -> None:
     complete(owner, name[:100])
@@ -116,7 +106,6 @@ def test_hostile_names_are_escaped(owner: Membership, name: str) -> None:
     assert "<script>" not in content
 
 
-@pytest.mark.django_db
 def test_earlier_jobs_are_on_the_next_page(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "POINTS", 2)
     jobs = [complete(owner).pk for _ in range(5)][::-1]
@@ -129,13 +118,11 @@ def test_earlier_jobs_are_on_the_next_page(owner: Membership, monkeypatch: pytes
     assert query == ""
 
 
-@pytest.mark.django_db
 def test_a_cursor_of_another_account_is_not_found(owner: Membership) -> None:
     cursor = make_cursor(account_id=make_account().pk, last_id=1)
     assert browser_of(owner).get(path(owner, f"?after={cursor}")).status_code == 404
 
 
-@pytest.mark.django_db
 def test_queries_do_not_grow_with_jobs(owner: Membership) -> None:
     complete(owner)
     http = browser_of(owner)
@@ -145,7 +132,6 @@ def test_queries_do_not_grow_with_jobs(owner: Membership) -> None:
     assert count_queries(http, path(owner)) == before <= MAX_QUERIES
 
 
-@pytest.mark.django_db
 def test_a_jobs_page_links_to_the_history(owner: Membership) -> None:
     job = complete(owner, "A&B/C")
     content = browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}").content.decode()
@@ -172,7 +158,6 @@ def test_a_history_reads_only_its_own_jobs(owner: Membership) -> None:
     assert [point.job.pk for point in read("Rare").points] == [rare.pk]
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("error", [0.0, 1e-30, 1e30])
 @pytest.mark.parametrize("mean", [0.0, 1e-30, -1e-30, 100.0, -1e30])
 def test_hostile_figures_are_shown(owner: Membership, mean: float, error: float) -> None:

@@ -19,7 +19,7 @@ from jobs.artifacts import credentials
 from jobs.models import IdempotencyKey, Job
 from jobs.results import queries
 from jobs.submission import accept
-from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.idempotency import ByIdempotencyKey
 from jobs.submission.validation import Sender
 from tests.dashboard.browsing import browser_of, hidden, text_of
 from tests.dashboard.job_forms import errors_of, form_data, form_path, submit
@@ -70,7 +70,7 @@ def test_the_form_creates_the_same_job_as_the_api(member: Membership) -> None:
     )
     key, _ = make_key(client_account := member.account)
     accept.submit(
-        submission, sender=Sender(key.client, key), deduplication=KeyedRequest(key, None, submission, render=str)
+        submission, sender=Sender(key.client, key), once=ByIdempotencyKey(key, None, submission, render=str)
     )
     other = Job.objects.exclude(pk=job.pk).get()
     own = {"id", "client", "api_key", "created_at", "updated_at", "queue_deadline_at", "share_token"}

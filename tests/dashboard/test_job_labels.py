@@ -10,9 +10,9 @@ from dashboard.templatetags import job_labels
 NUMBERS = [
     job_labels.change,
     job_labels.decimal,
-    job_labels.whole_or_dash,
+    job_labels.whole,
     job_labels.part,
-    job_labels.percent_or_dash,
+    job_labels.percent,
 ]
 
 
@@ -23,8 +23,8 @@ NUMBERS = [
         (job_labels.whole, -0.4, "0"),
         (job_labels.decimal, -0.04, "0.0"),
         (job_labels.decimal, -2.5, "\N{MINUS SIGN}2.5"),
-        (job_labels.whole_or_dash, -7.0, "\N{MINUS SIGN}7"),
-        (job_labels.percent_or_dash, 99.6, "100 %"),
+        (job_labels.whole, -7.0, "\N{MINUS SIGN}7"),
+        (job_labels.percent, 99.6, "100 %"),
         (job_labels.part, -0.25, "\N{MINUS SIGN}25.0 %"),
         (job_labels.change, 1e6, "+1e+06 %"),
         (job_labels.change, -0.5, "\N{MINUS SIGN}0.50 %"),
@@ -41,7 +41,7 @@ def test_an_unknown_number_is_a_dash(shown: Callable[[float | None], str]) -> No
     assert shown(None) == "\N{EN DASH}"
 
 
-@pytest.mark.parametrize("shown", [*NUMBERS, job_labels.whole, job_labels.signed])
+@pytest.mark.parametrize("shown", [*NUMBERS, job_labels.signed])
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_a_number_out_of_range_is_a_dash(shown: Callable[[float], str], number: float) -> None:
     assert shown(number) == "\N{EN DASH}"

@@ -15,6 +15,7 @@ from dashboard.jobs import job_list, job_page
 from dashboard.paging import ROWS
 from jobs.enums import Priority, Status
 from jobs.lifecycle import job_moves
+from jobs.lifecycle.transitions import JobMove
 from jobs.live import progress
 from jobs.models import Job, JobEvent, Run
 from jobs.queue import forecast
@@ -28,11 +29,6 @@ from tests.factories import make_client, make_job, make_member, make_running_job
 
 pytestmark = pytest.mark.django_db
 MAX_QUERIES = 12
-
-
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
 
 
 def test_an_empty_list_explains_how_to_submit(owner: Membership) -> None:
@@ -84,7 +80,7 @@ def test_filters_limit_the_list(owner: Membership) -> None:
 def test_an_invalid_filter_shows_an_error(owner: Membership, query: str) -> None:
     response = open_list(owner, query)
     assert 'class="error"' in response.content.decode()
-    assert "listing" not in response.context
+    assert "page" not in response.context
 
 
 @pytest.mark.parametrize("query", ["since=0001-01-01&until=9999-12-31", "since=9999-12-31", "until=0001-01-01"])
@@ -102,7 +98,7 @@ def test_the_list_is_paged_by_cursor(owner: Membership) -> None:
     numbers = [make_job(client).pk for _ in range(ROWS + 2)][::-1]
     first = open_list(owner, "status=active")
     assert listed_ids(owner, "status=active") == numbers[:ROWS]
-    following = first.context["listing"].page.following
+    following = first.context["page"].following
     assert "status=active" in following
     assert listed_ids(owner, following[1:]) == numbers[ROWS:]
 
@@ -127,9 +123,9 @@ def test_a_long_search_continues_on_the_next_page(owner: Membership, monkeypatch
         make_job(client)
     response = open_list(owner, "text=wanted")
     assert "Searched back to" in text_of(response)
-    listing = response.context["listing"]
-    assert (listing.page.rows, bool(listing.page.following)) == ([], True)
-    assert listed_ids(owner, listing.page.following[1:]) == [matching.pk]
+    page = response.context["page"]
+    assert (page.rows, bool(page.following)) == ([], True)
+    assert listed_ids(owner, page.following[1:]) == [matching.pk]
 
 
 def test_a_slow_search_is_stopped(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +133,7 @@ def test_a_slow_search_is_stopped(owner: Membership, monkeypatch: pytest.MonkeyP
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_sleep(5)")
 
-    monkeypatch.setattr(job_list, "_load_listing", slow)
+    monkeypatch.setattr(job_list, "_listing", slow)
     monkeypatch.setattr(job_list, "STATEMENT_TIMEOUT_MS", 20)
     assert "The search took too long" in text_of(open_list(owner))
 
@@ -331,8 +327,7 @@ def test_a_list_of_all_runs_does_not_say_that_there_are_more(
 
 
 def test_every_transition_has_a_label() -> None:
-    transitions = [(source, to) for source, targets in job_moves.TRANSITIONS.items() for to in targets]
-    for source, to in [("", Status.PENDING), *transitions]:
+    for source, to in JobMove.pairs():
         assert labels.event(JobEvent(from_status=source, to_status=to, attempt=2))
 
 

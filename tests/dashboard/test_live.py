@@ -46,11 +46,6 @@ def live_of(job: Job) -> Live:
 
 
 @pytest.fixture
-def owner() -> Membership:
-    return make_member()
-
-
-@pytest.fixture
 def job(owner: Membership) -> Job:
     return make_running_job(client=default_client(owner.account))
 

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from billing.models import Account
 from clients.accounts import default_client
 from clients.models import Membership
-from dashboard.jobs import charts
+from dashboard.jobs.overview import bars_by_day
 from jobs.lifecycle import usage
 from jobs.queue import forecast
 from tests.dashboard.browsing import browser_of, text_of
@@ -78,11 +78,11 @@ def test_days_without_jobs_are_included(owner: Membership) -> None:
 
 
 def test_bars_of_a_chart() -> None:
-    chart = charts.by_day([(date(2026, 1, 1), 0), (date(2026, 1, 2), 1), (date(2026, 1, 3), 1000)])
-    assert [bar.height for bar in chart.bars] == ["0.00%", "1.00%", "100.00%"]
-    assert [bar.y for bar in chart.bars] == ["100.00%", "99.00%", "0.00%"]
-    assert (chart.largest, chart.total) == (1000, 1001)
-    assert charts.by_day([]).bars == []
+    chart = bars_by_day([(date(2026, 1, 1), 0), (date(2026, 1, 2), 1), (date(2026, 1, 3), 1000)])
+    assert [bar["height"] for bar in chart["bars"]] == ["0.00%", "1.00%", "100.00%"]
+    assert [bar["y"] for bar in chart["bars"]] == ["100.00%", "99.00%", "0.00%"]
+    assert (chart["largest"], chart["total"]) == (1000, 1001)
+    assert bars_by_day([])["bars"] == []
 
 
 def test_the_overview_makes_few_queries(

@@ -19,11 +19,6 @@ pytestmark = pytest.mark.django_db
 LINK = re.compile(r"/invitations/[\w-]{22}")
 
 
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
-
-
 def invite(owner: Membership, email: str = "jane@example.org", role: str = "member") -> Any:
     """Send the invitation form."""
     return browser_of(owner).post(f"/dashboard/{owner.account}/people", {"email": email, "role": role})

@@ -89,6 +89,7 @@ def test_an_accounts_page(page: str) -> None:
         "/accounts/signup/",
         "/",
         "/docs",
+        "/docs/errors",
         "/docs/guides",
         "/docs/guides/tutorial",
     ],

@@ -1,4 +1,4 @@
-"""Titles that members give to jobs on their pages (docs/reference/contract.md#titles)."""
+"""Titles that members give to jobs on their pages (docs/reference/api.md#titles)."""
 
 import pytest
 from django.test import Client as HttpClient
@@ -13,11 +13,6 @@ from tests.dashboard.summaries import EVIL
 from tests.factories import make_job, make_member
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The share page of a job in each state (docs/reference/contract.md#share-page)."""
+"""The share page of a job in each state (docs/reference/api.md#share-page)."""
 
 import re
 from datetime import timedelta

@@ -23,11 +23,6 @@ PRIVATE = {"input", "stdout_log", "stderr_log"}
 
 
 @pytest.fixture
-def owner() -> Membership:
-    return make_member()
-
-
-@pytest.fixture
 def job(owner: Membership, tmp_path: Path) -> Job:
     """A completed job with all its files."""
     make_stand_in(tmp_path, f"{LEAVE_REPORT}\nprint('out')\nprint('err', file=sys.stderr)")

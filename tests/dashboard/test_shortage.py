@@ -6,6 +6,7 @@ from pytest_django import Settings
 from billing import ledger
 from clients.models import Membership
 from jobs.submission import shortage
+from tests.billing import door
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.job_forms import form_path, submit
 from tests.factories import make_account, make_job, make_member
@@ -34,7 +35,7 @@ def test_an_account_with_enough_credits_sees_no_note() -> None:
 
 def test_reserved_credits_and_the_next_allowance_are_named() -> None:
     account = make_account(credits=0, monthly_credits=1000)
-    ledger.hold(account, 1000, job_id=make_job().pk + 1)
+    door.hold(account, 1000, job_id=make_job().pk + 1)
     text = form_of(make_member(account))
     assert "Unfinished jobs reserve 1,000 credits and return what they do not use." in text
     assert "The next monthly allowance of 1,000 credits is granted on " in text
@@ -44,7 +45,7 @@ def test_the_default_limit_counts_where_limits_are_seconds(settings: Settings) -
     settings.API_VARIANT = "R"
     account = make_account(credits=9_599)
     assert "at least 9,600 unless you lower its runtime limit to 299 s or less." in form_of(make_member(account))
-    ledger.purchase(account, 1, reason="for a test")
+    ledger.correct(account, 1, reason="for a test")
     assert shortage.find(account) is None
 
 

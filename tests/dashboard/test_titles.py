@@ -17,16 +17,12 @@ from tests.conftest import Api
 from tests.dashboard.browsing import browser_of, count_queries
 from tests.dashboard.job_pages import read
 from tests.dashboard.summaries import EVIL, figures, make_completed_job, make_failed_job, summary
-from tests.factories import make_client, make_event, make_job, make_member
+from tests.factories import make_client, make_event, make_job
 
+pytestmark = pytest.mark.django_db
 AT = datetime(2026, 11, 21, 4, 5, tzinfo=UTC)
 FALLBACK = "Job from 21 Nov, 04:05"
 BOUNDS = Bounds(iterations=100, target_error=0.05)
-
-
-@pytest.fixture
-def owner() -> Membership:
-    return make_member()
 
 
 @pytest.mark.parametrize(
@@ -73,14 +69,12 @@ def test_a_downloaded_character_is_named_without_realm(text: str, name: str | No
     assert analyse(text, rules=Rules(bundled=frozenset(), has_credentials=True), bounds=BOUNDS).main_actor == name
 
 
-@pytest.mark.django_db
 def test_a_job_has_the_name_in_its_report() -> None:
     assert make_completed_job().title == "Frosty"
     job = make_completed_job(character="export_2026", other_characters=1)
     assert (job.character, job.title, job.public_title) == ("Frosty", "Frosty and 1 more", "Frosty and 1 more")
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("fields", "name"),
     [({}, "Ada"), ({"not_reached": {"actors": 1, "profilesets": 0}}, "Given")],
@@ -92,12 +86,10 @@ def test_the_first_actor_of_several_names_a_job(fields: dict[str, Any], name: st
     assert make_completed_job(several, character="Given").character == name
 
 
-@pytest.mark.django_db
 def test_a_failed_job_without_a_report_keeps_its_name() -> None:
     assert make_failed_job(character="Given").title == "Given"
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     "path",
     ["", "jobs", "jobs/{job}", "clients/{client}/webhook", "events/{event}", "credits"],
@@ -113,7 +105,6 @@ def test_every_page_of_an_account_shows_titles(owner: Membership, path: str) -> 
     assert "<img" not in content
 
 
-@pytest.mark.django_db
 def test_the_page_title_contains_the_jobs_title(owner: Membership) -> None:
     job = make_job(default_client(owner.account), metadata={"title": "Raid night"})
     content = read(f"/dashboard/{owner.account}/jobs/{job.pk}", browser_of(owner))
@@ -121,7 +112,6 @@ def test_the_page_title_contains_the_jobs_title(owner: Membership) -> None:
     assert '<h1><bdi class="clamped">Raid night</bdi></h1>' in content
 
 
-@pytest.mark.django_db
 def test_the_list_does_not_repeat_the_title(owner: Membership) -> None:
     make_job(default_client(owner.account), metadata={"title": "Raid night", "pull": "7"})
     content = read(f"/dashboard/{owner.account}/jobs", browser_of(owner))
@@ -129,7 +119,6 @@ def test_the_list_does_not_repeat_the_title(owner: Membership) -> None:
     assert "<bdi>pull</bdi>: <bdi>7</bdi>" in content
 
 
-@pytest.mark.django_db
 def test_a_share_page_shows_the_character_and_no_metadata() -> None:
     job = make_job(metadata={"title": "Raid night"}, character="Frosty", other_characters=2)
     content = read(f"/share/{job.share_token}", HttpClient())
@@ -138,7 +127,6 @@ def test_a_share_page_shows_the_character_and_no_metadata() -> None:
     assert "Raid night" not in content
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("page", ["", "{job}/change/"], ids=["list", "job"])
 def test_the_admin_shows_titles(page: str) -> None:
     job = make_job(metadata={"title": f"Raid {EVIL}"})
@@ -147,7 +135,6 @@ def test_the_admin_shows_titles(page: str) -> None:
     assert "Raid &lt;img src=x" in read(f"/admin/jobs/job/{page.format(job=job.pk)}", http)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("page", ["", "jobs", "clients/{client}/webhook", "credits"])
 def test_titles_need_no_query_per_job(owner: Membership, page: str) -> None:
     bot, http = make_client(owner.account), browser_of(owner)
@@ -160,7 +147,6 @@ def test_titles_need_no_query_per_job(owner: Membership, page: str) -> None:
     assert count_queries(http, path) == before
 
 
-@pytest.mark.django_db
 def test_titles_of_other_accounts_jobs_are_hidden(owner: Membership) -> None:
     bot = make_client(owner.account)
     event = make_event(bot, job_id=make_job(metadata={"title": "a secret"}).pk)

@@ -26,11 +26,6 @@ FAILED = {"state": "failed", "failure": "rejected", "next_attempt_at": None}
 
 
 @pytest.fixture
-def owner() -> Membership:
-    return make_member()
-
-
-@pytest.fixture
 def client(owner: Membership) -> Client:
     return make_client(owner.account)
 

@@ -221,6 +221,21 @@ def test_the_how_to_names_existing_services_and_volumes() -> None:
     assert set(re.findall(r"simservice_(\w+):/", text)) <= set(COMPOSE["volumes"])
 
 
+@pytest.mark.parametrize("page", ["deploy-with-compose", "deploy-with-systemd", "deploy-on-kubernetes"])
+def test_going_back_runs_no_migration(page: str) -> None:
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
+    (commands,) = re.findall(
+        r"^To go back to the previous version.*?```bash\n(.*?)```", text, re.DOTALL | re.MULTILINE
+    )
+    assert "migrate" not in commands.replace("app!=migrate", "")
+
+
+def test_redis_saves_nothing() -> None:
+    pages = [ROOT / "docs" / "how-to" / f"deploy-{name}.md" for name in ("with-systemd", "on-kubernetes")]
+    for text in (COMPOSE["services"]["redis"]["command"][0], *(page.read_text() for page in pages)):
+        assert 'save ""' in text
+
+
 def test_rotations_use_the_names_in_compose() -> None:
     text = (ROOT / "docs" / "how-to" / "rotate-secrets.md").read_text()
     assert set(re.findall(r"\^([A-Z_]+)=", text)) == {"POSTGRES_PASSWORD", "STORAGE_PASSWORD"}

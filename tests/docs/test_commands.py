@@ -72,7 +72,7 @@ def test_named_targets_and_tests_exist(page: str) -> None:
 def test_the_index_lists_every_page_once() -> None:
     folder = ROOT / "docs"
     listed = re.findall(r"^\| \[.+?\]\(([\w/-]+\.md)\) \| \S", (folder / "README.md").read_text(), re.MULTILINE)
-    pages = [str(path.relative_to(folder)) for path in folder.glob("*/*.md")]
+    pages = [str(path.relative_to(folder)) for path in [*folder.glob("*/*.md"), *folder.glob("*/*/README.md")]]
     assert sorted(listed) == sorted(pages)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from dashboard.public.code_examples import PYTHON
+from dashboard.public.docs import PYTHON
 from tests.stack import LONG, QUICK, ROOT, Stack
 
 pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(240)]

@@ -29,7 +29,7 @@ import psycopg
 import requests
 from honcho.environ import parse_procfile
 
-from bench.soak_checks import LOST_RUNS, VIOLATIONS
+from bench.soak import LOST_RUNS, VIOLATIONS
 from localstack.postgres import start_postgres
 from localstack.redis_server import free_port, start_redis
 from localstack.supervisor import Program, Supervisor, shell

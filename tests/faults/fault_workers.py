@@ -135,25 +135,25 @@ def configure(spec: WorkerSpec) -> None:
     for name, value in spec.settings.items():
         setattr(settings, name, value)
     use_redis(spec.redis)
-    from jobs.execution import budget
+    from jobs.execution import time_limits
     from jobs.submission import accept
 
     # Slices short enough that fast jobs need a second one.
-    vars(accept)["SLICE_SECONDS"] = vars(budget)["SLICE_SECONDS"] = 3
-    budget.MIN_AHEAD_SECONDS = 2
+    vars(accept)["SLICE_SECONDS"] = vars(time_limits)["SLICE_SECONDS"] = 3
+    time_limits.MIN_AHEAD_SECONDS = 2
     cut_into_short_shards()
 
 
 def cut_into_short_shards() -> None:
     """Let short jobs run in shards, and shorten the times of shards to suit the short leases of a run."""
-    from jobs.execution import conductor, eligibility, shard_lease, shard_sizes, simulation
+    from jobs.execution import conductor, shard_plan, simulator_run, time_limits
     from jobs.lifecycle import shard_moves
 
-    eligibility.MIN_JOB_SECONDS, eligibility.MIN_PROFILESETS_OF_UNKNOWN_TIME = 0, 2
-    shard_sizes.MIN_SHARD_SECONDS = 0.02
+    shard_plan.MIN_JOB_SECONDS, shard_plan.MIN_PROFILESETS_OF_UNKNOWN_TIME = 0, 2
+    shard_plan.MIN_SHARD_SECONDS = 0.02
     conductor.OBSERVE_SECONDS, conductor.POLL_SECONDS = 0.15, 0.03
-    conductor.SLICE_MS, conductor.MIN_SLICE_MS = round(LEASE_SECONDS * 1000), 400
-    shard_lease.SHORT_SECONDS, simulation.UPDATE_SECONDS = 0.3, 0.1
+    conductor.ALLOWANCE_MS, conductor.MIN_ALLOWANCE_MS = round(LEASE_SECONDS * 1000), 400
+    time_limits.SHORT_SECONDS, simulator_run.UPDATE_SECONDS = 0.3, 0.1
     shard_moves.VOID_KEPT = timedelta(seconds=1)
 
 
@@ -222,7 +222,7 @@ def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     from jobs.errors import JobsError
     from jobs.submission.accept import Accepted
     from jobs.submission.accept import submit as submit_job
-    from jobs.submission.idempotency import KeyedRequest
+    from jobs.submission.idempotency import ByIdempotencyKey
     from jobs.submission.validation import Sender
     from tests.faults.requests import make_request
 
@@ -230,9 +230,9 @@ def submit(spec: WorkerSpec, injector: FaultInjector, inbox: list[int]) -> None:
     while inbox:
         number = inbox.pop(0)
         key, request = keys[number % len(keys)], make_request(spec.seed, number, form=spec.form)
-        keyed = KeyedRequest(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
+        keyed = ByIdempotencyKey(key, str(number), request, render=lambda accepted: str(accepted.job.pk))
         try:
-            outcome = submit_job(request, sender=Sender(key.client, key), deduplication=keyed)
+            outcome = submit_job(request, sender=Sender(key.client, key), once=keyed)
         except JobsError as error:
             injector.send("rejected", number, type(error).__name__)
         except Exception:

@@ -16,7 +16,7 @@ from django.db.models import Sum
 from billing import ledger
 from billing.models import Entry, Hold, Pocket
 from jobs.enums import CLAIMED, TERMINAL, WAITING, Status
-from jobs.lifecycle.job_moves import TRANSITIONS
+from jobs.lifecycle.transitions import JobMove
 from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
 from jobs.operations import hold_audit
 from tests.faults import shard_audit
@@ -92,7 +92,7 @@ def history_violations(histories: dict[int, History]) -> Iterator[str]:
             claim = following.to_status == Status.STARTING
             if (
                 following.from_status != event.to_status
-                or following.to_status not in TRANSITIONS.get(event.to_status, ())
+                or (event.to_status, following.to_status) not in JobMove.pairs()
                 or following.attempt != event.attempt + claim
             ):
                 yield f"job {job.pk} went from {event} ({event.attempt}) to {following} ({following.attempt})"

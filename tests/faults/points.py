@@ -16,18 +16,17 @@ from django.core.files.storage import default_storage
 
 from billing import ledger
 from jobs.artifacts import artifact_files, credentials
-from jobs.execution import attempt, shard_files, stages
+from jobs.execution import attempt, shard_files
 from jobs.execution.conductor import Conductor
-from jobs.execution.shard_intake import Intake
-from jobs.execution.shard_outputs import ShardOutputs
-from jobs.execution.watcher import Watcher
+from jobs.execution.shard_results import ShardResults
+from jobs.execution.time_limits import JobLimit
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.live.progress import Publisher
 from jobs.models import Artifact, ShardedStage
 from jobs.queue import announcements, claims, sweep
 from jobs.submission import accept
-from jobs.submission.idempotency import KeyedRequest
-from sandbox.process import SimulatorProcess
+from jobs.submission.idempotency import ByIdempotencyKey
+from sandbox.process import ConfinedProcess
 
 # An action at a point, which may return the injected fault, and a function that installs an action.
 Action = Callable[[], object]
@@ -36,18 +35,17 @@ Arm = Callable[[Action], None]
 DELAY_SECONDS = 0.2
 DELAY = f"SELECT pg_sleep({DELAY_SECONDS})"
 ALL: Mapping[str, object] = {}
-# The functions that move shards, and their names in a fault run. `remove` returns nothing.
+# The functions that move shards, and their names in a fault run. `remove_stage` returns nothing.
 MOVES = {
-    "create": "shards are created",
-    "start": "a shard starts",
-    "renew": "a shard is renewed",
-    "end": "a shard ends",
-    "give_back": "a shard is given back",
-    "lose": "a shard is lost",
-    "reject": "a shard is rejected",
-    "fund": "shards are funded",
-    "stop": "shards are stopped",
-    "remove": "shards are removed",
+    "create_stage": "shards are created",
+    "renew_shard": "a shard is renewed",
+    "end_shard": "a shard ends",
+    "return_shard": "a shard is given back",
+    "lose_expired": "a shard is lost",
+    "reject_shard": "a shard is rejected",
+    "fund_stage": "shards are funded",
+    "stop_stage": "shards are stopped",
+    "remove_stage": "shards are removed",
 }
 
 
@@ -74,7 +72,7 @@ def after(owner: Any, name: str, action: Action, *, only: Mapping[str, object] =
 
     def reached(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
-        may_change_nothing = owner in (claims, shard_moves) and name != "remove"
+        may_change_nothing = owner in (claims, shard_moves) and name != "remove_stage"
         if only.items() <= named.items() and (result or not may_change_nothing):
             action()
         return result
@@ -126,16 +124,16 @@ def after_storing(action: Action) -> None:
 # In the order in which a worker reaches them.
 POINTS: dict[str, Arm] = {
     "while the claim runs": during("claim_job"),
-    "claimed": partial(after, claims, "claim"),
-    "before the simulator": partial(before, SimulatorProcess, "start"),
-    "simulator started": partial(after, SimulatorProcess, "start"),
+    "claimed": partial(after, claims, "claim_work"),
+    "before the simulator": partial(before, ConfinedProcess, "start"),
+    "simulator started": partial(after, ConfinedProcess, "start"),
     "before the run is recorded": partial(before, job_moves, "start_run"),
-    "while the start runs": during("start_job"),
+    "while the start runs": during("start_run"),
     "run recorded": partial(after, job_moves, "start_run"),
-    "while it runs": partial(before, Watcher, "stop_reason"),
+    "while it runs": partial(before, JobLimit, "stop_reason"),
     "credits extended": partial(after, ledger, "extend"),
-    "simulator ended": partial(before, stages, "record_end"),
-    "end recorded": partial(after, stages, "record_end"),
+    "simulator ended": partial(before, job_moves, "end_run"),
+    "end recorded": partial(after, job_moves, "end_run"),
     "before artifacts are stored": partial(before, artifact_files, "store_all"),
     "artifacts stored": partial(after, artifact_files, "store_all"),
     "all artifacts stored": partial(before, attempt, "conclude"),
@@ -143,7 +141,7 @@ POINTS: dict[str, Arm] = {
     "end committed": partial(after, attempt, "conclude"),
 }
 WORKER_POINTS = POINTS | {
-    "before the claim": partial(before, claims, "claim"),
+    "before the claim": partial(before, claims, "claim_work"),
     "credentials fetched": partial(after, credentials, "fetch"),
     "before the heartbeat": partial(before, job_moves, "renew_lease"),
     "heartbeat committed": partial(after, job_moves, "renew_lease"),
@@ -155,26 +153,26 @@ AS_HELPER, AS_CONDUCTOR = {"conducts": False}, {"conducts": True}
 SHARD_POINTS: dict[str, Arm] = {
     **{f"before {title}": partial(before, shard_moves, name) for name, title in MOVES.items()},
     **{f"after {title}": partial(after, shard_moves, name) for name, title in MOVES.items()},
-    "before a helper's claim": partial(before, shard_moves, "claim", only=AS_HELPER),
-    "after a helper's claim": partial(after, shard_moves, "claim", only=AS_HELPER),
-    "before a conductor's claim": partial(before, shard_moves, "claim", only=AS_CONDUCTOR),
-    "after a conductor's claim": partial(after, shard_moves, "claim", only=AS_CONDUCTOR),
+    "before a helper's claim": partial(before, shard_moves, "claim_shard", only=AS_HELPER),
+    "after a helper's claim": partial(after, shard_moves, "claim_shard", only=AS_HELPER),
+    "before a conductor's claim": partial(before, shard_moves, "claim_shard", only=AS_CONDUCTOR),
+    "after a conductor's claim": partial(after, shard_moves, "claim_shard", only=AS_CONDUCTOR),
     "while the claim of a shard runs": during("claim_shard", module=shard_moves),
     "while the end of a shard runs": during("end_shard", module=shard_moves),
     "while the return of a shard runs": during("return_shard", module=shard_moves),
     "before the files of a shard are stored": partial(before, shard_files, "store"),
     "after the files of a shard are stored": after_storing,
-    "before the intake fetches": partial(before, Intake, "_take"),
-    "fetched, not checked": partial(before, Intake, "_checked"),
-    "taken in": partial(after, Intake, "_take"),
+    "before the conductor fetches": partial(before, ShardResults, "_collect"),
+    "fetched, not checked": partial(before, ShardResults, "_checked"),
+    "collected": partial(after, ShardResults, "_collect"),
     "all shards ended": partial(before, Conductor, "_conclude"),
-    "before the merge": partial(before, ShardOutputs, "report"),
-    "merged": partial(after, ShardOutputs, "_merged_report"),
+    "before the merge": partial(before, ShardResults, "report"),
+    "merged": partial(after, ShardResults, "_merged_report"),
 }
 SUBMITTER_POINTS: dict[str, Arm] = {
     "credentials stored": partial(after, credentials, "store"),
     "before the job is stored": partial(before, accept, "_store"),
-    "response rendered, job not stored": partial(after, KeyedRequest, "record"),
+    "response rendered, job not stored": partial(after, ByIdempotencyKey, "record"),
     "submission committed": partial(after, accept, "_store"),
     "before the announcement": partial(before, announcements, "announce"),
     "marked as announced, no message sent": partial(after, job_moves, "mark_queued"),
@@ -188,8 +186,8 @@ SWEEPER_POINTS: dict[str, Arm] = {
     "sweeper ended, perhaps not committed": partial(after, job_moves, "finish"),
     "sweeper's end committed": partial(after, sweep, "recover"),
     "before messages are sent again": partial(before, announcements, "replenish"),
-    "before void shards are removed": partial(before, shard_moves, "remove"),
-    "after void shards are removed": partial(after, shard_moves, "remove"),
+    "before void shards are removed": partial(before, shard_moves, "remove_stage"),
+    "after void shards are removed": partial(after, shard_moves, "remove_stage"),
 }
 BY_ROLE = {"worker": WORKER_POINTS | SHARD_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
 

@@ -12,14 +12,13 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from jobs.enums import CLAIMED, WAITING, Renewal, Status
+from jobs.enums import CLAIMED, WAITING, Renewal, Status, StopReason
 from jobs.execution import verdict
-from jobs.execution.shard_intake import Intake, TakenShard
-from jobs.execution.shard_lease import ShardLease
+from jobs.execution.shard_results import CollectedShard, ShardResults
+from jobs.execution.time_limits import Allowance
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.models import Job, JobEvent, Shard
 from jobs.queue import claims, sweep
-from sandbox.stop_reasons import StopReason
 from simservice.redis.client import redis
 
 
@@ -84,22 +83,27 @@ def announced_instead_of_claimed() -> None:
             )
         return Job.objects.get(pk=job.pk)
 
-    vars(claims)["claim"] = take
+    vars(claims)["claim_work"] = take
 
 
 def without_fencing_of_tries() -> None:
     """Let outdated tries write to their shards."""
-    for name in ("start_shard", "renew_shard", "end_shard", "return_shard"):
-        shard_moves.SQL[name] = shard_moves.SQL[name].replace("AND try_number = %(try_number)s", "", 1)
+    for module, name in (
+        (job_moves, "start_run"),
+        (shard_moves, "renew_shard"),
+        (shard_moves, "end_shard"),
+        (shard_moves, "return_shard"),
+    ):
+        module.SQL[name] = module.SQL[name].replace("AND try_number = %(try_number)s", "", 1)
 
 
 def merged_without_missing_shards() -> None:
     """Merge the shards with usable reports, leave out the others, and do not count the results."""
 
-    def leave_out(self: Intake, shard: Shard, reason: str) -> None:
-        self.taken[shard.number] = TakenShard(shard, None)
+    def leave_out(self: ShardResults, shard: Shard, reason: str) -> None:
+        self.collected[shard.number] = CollectedShard(shard, None)
 
-    setattr(Intake, "_reject", leave_out)  # noqa: B010 - a private method
+    setattr(ShardResults, "_reject", leave_out)  # noqa: B010 - a private method
     # Completed jobs are checked again.
     verdict.incomplete = lambda *_: None
 
@@ -107,11 +111,11 @@ def merged_without_missing_shards() -> None:
 def without_allowances() -> None:
     """Let shards run beyond their allowances, until the supervisor stops them at the job's limit."""
 
-    def stop_reason(self: ShardLease) -> StopReason | None:
+    def stop_reason(self: Allowance) -> StopReason | None:
         return self.stop_request
 
-    ShardLease.stop_reason = stop_reason  # type: ignore[method-assign]
-    ShardLease.has_more_time = lambda self: False  # type: ignore[method-assign]  # noqa: ARG005
+    Allowance.stop_reason = stop_reason  # type: ignore[method-assign]
+    Allowance.has_more_time = lambda self: False  # type: ignore[method-assign]  # noqa: ARG005
 
 
 VARIANTS: dict[str, Callable[[], None]] = {

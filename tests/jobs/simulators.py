@@ -13,7 +13,7 @@ from django.db import connection
 
 from clients.models import Client
 from jobs.execution import attempt
-from jobs.execution.preparation import prepare
+from jobs.execution.attempt import prepare
 from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job
@@ -92,7 +92,7 @@ def make_shifted_minisim(folder: Path, *, seed: int, errors: float) -> Build:
 
 def claim() -> Job:
     """Claim the waiting job."""
-    job = job_moves.claim("worker-1")
+    job = job_moves.claim_job("worker-1")
     assert job is not None
     return job
 

@@ -37,7 +37,7 @@ def costs_of(step: Callable[[Job], object], *jobs: Job) -> Costs:
 def claimed() -> Job:
     """Return a new job that is claimed, and whose end sends a webhook event."""
     make_job(wants_webhook=True)
-    job = job_moves.claim("w")
+    job = job_moves.claim_job("w")
     assert job is not None
     return job
 
@@ -69,7 +69,7 @@ def test_costs_of_a_poll(api: Api, key: tuple[ApiKey, str]) -> None:
 
 def test_costs_of_a_claim() -> None:
     jobs = [make_job() for _ in range(2)]
-    assert costs_of(lambda _: job_moves.claim("w"), *jobs) == Costs(statements=1, round_trips=1)
+    assert costs_of(lambda _: job_moves.claim_job("w"), *jobs) == Costs(statements=1, round_trips=1)
     assert Job.objects.filter(status=Status.STARTING).count() == 2
 
 

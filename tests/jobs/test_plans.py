@@ -39,7 +39,7 @@ def stored() -> Job:
 @pytest.mark.parametrize(
     ("action", "index", "pages"),
     [
-        (lambda: job_moves.claim("w"), "job_waiting", 200),
+        (lambda: job_moves.claim_job("w"), "job_waiting", 200),
         (sweep.recover_expired_leases, "job_held", 20),
         (sweep.end_overdue_waits, "job_deadline", 20),
         (announcements.announce_pending, "job_unannounced", 400),
@@ -85,7 +85,7 @@ def test_a_claim_does_not_read_the_jobs_of_other_lanes(stored: Job) -> None:
     background = make_job(stored.client, priority=Priority.BACKGROUND)
     reindex_jobs()
     lanes = [Priority.HIGH, Priority.BACKGROUND]
-    plans = plans_of(lambda: claims.claim("w", lanes=lanes), table="jobs_job")
+    plans = plans_of(lambda: claims.claim_work("w", lanes=lanes), table="jobs_job")
     assert Job.objects.get(pk=background.pk).worker == "w"
     assert len(plans) == 2
     assert all("job_waiting" in plan.indexes and plan.pages <= 200 for plan in plans)
@@ -93,7 +93,7 @@ def test_a_claim_does_not_read_the_jobs_of_other_lanes(stored: Job) -> None:
 
 def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:
     copy_job(stored.pk, 500, changes=OVERDUE, step=-1)
-    plan = plans_of(lambda: job_moves.claim("w"), table="jobs_job")[0]
+    plan = plans_of(lambda: job_moves.claim_job("w"), table="jobs_job")[0]
     assert "job_waiting" in plan.indexes
     # At most one page of the table for each of the skipped jobs.
     assert plan.pages <= 500 + 50

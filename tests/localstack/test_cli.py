@@ -162,3 +162,14 @@ def test_the_demo_is_skipped_if_a_real_build_is_the_newest(local: Local, tmp_pat
     assert again.returncode == 0
     assert "The newest build is SimulationCraft 1120-01. No demo job was submitted" in output
     assert "failed" not in output
+
+
+@pytest.mark.slow
+def test_the_demo_job_completes(local: Local, tmp_path: Path) -> None:
+    prepare(tmp_path / "data")
+    process = local("--data", str(tmp_path / "data"), "--port", "0", "--once")
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "(baseline)" in output
+    assert "/share/" in output
+    assert "The admin does not require a second factor here" in errors

@@ -116,6 +116,25 @@ def test_a_server_that_does_not_start_is_reported_with_its_log(
         supervisor.start_server(program("print('no such luck')"), ping, not_yet=ConnectionError)
 
 
+def test_programs_restart_while_a_command_runs(
+    supervisor: Supervisor, program: MakeProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MIN_DELAY_SECONDS", 0.01)
+    supervisor.start(replace(program("print('up')"), command=["echo", "up"]))
+    log = supervisor._children[0].program.log
+    waiting = ["/bin/sh", "-c", f"until [ $(grep -c up {log}) -ge 2 ]; do sleep 0.05; done; exit 7"]
+    assert supervisor.run(waiting, folder=log.parent, environment=os.environ) == 7
+
+
+def test_a_command_ends_with_the_wait_for_it(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "watch", lambda _: sys.exit())
+    with pytest.raises(SystemExit):
+        supervisor.run(["sleep", "600"], folder=tmp_path, environment=os.environ)
+    assert eventually(lambda: processes_in(tmp_path) == [])
+
+
 def test_a_procfile_line_leaves_no_shell_behind(supervisor: Supervisor, program: MakeProgram) -> None:
     line = replace(program(""), command=shell("sleep ${SECONDS_TO_SLEEP:-600}"))
     supervisor.start(line)

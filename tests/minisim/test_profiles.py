@@ -2,7 +2,7 @@
 
 import pytest
 
-from minisim.command_line import PROFILES
+from minisim.configuration import PROFILES
 from tests.minisim.conftest import Run
 
 

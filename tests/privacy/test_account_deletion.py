@@ -39,11 +39,6 @@ ACCOUNTS = "/admin/billing/account/"
 KEPT = {Account, AccountDeletion, Balance, Client, Entry, Grant, Hold, FirstAccount}
 
 
-@pytest.fixture
-def owner() -> Membership:
-    return make_full_account()
-
-
 def start(owner: Membership) -> None:
     accounts.request(owner.account, by=actor_of(owner))
 

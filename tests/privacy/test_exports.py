@@ -29,11 +29,6 @@ from webhooks.models import Endpoint
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("each_storage")]
 
 
-@pytest.fixture
-def owner() -> Membership:
-    return make_full_account()
-
-
 def export_of(owner: Membership) -> dict[str, list[Any]]:
     """Request, build and download an export of the account."""
     http, page = browser_of(owner), f"/dashboard/{owner.account}/data"

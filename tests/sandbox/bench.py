@@ -17,14 +17,14 @@ import pytest
 from sandbox import landlock
 from sandbox.confinement import Sandbox, bubblewrap_works
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import Ended, Limits, Proxy, SimulatorProcess
+from sandbox.process import ConfinedProcess, Ended, Proxy, RunLimits
 from tests.waiting import PATIENCE_SECONDS
 
 PROXY_PORT = 3128
 HOSTILE = Path(__file__).parent / "hostile"
 START = "from tests.sandbox import hostile; hostile.main()"
 PROJECT = Path(__file__).parents[2]
-LIMITS = Limits(
+LIMITS = RunLimits(
     wall_seconds=60,
     cpu_seconds=20,
     memory_bytes=512 << 20,
@@ -43,7 +43,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a s
 
 @functools.cache
 def may_leave_network() -> bool:
-    code = "from sandbox import enter; raise SystemExit(not enter.leave_network())"
+    code = "from sandbox import confine; raise SystemExit(not confine.leave_network())"
     return subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 
@@ -107,8 +107,8 @@ class Bench:
         self.executable.chmod(0o755)
         self.directory = PrivateDirectory.create(top)
 
-    def process(self, *command: object) -> SimulatorProcess:
-        return SimulatorProcess(
+    def process(self, *command: object) -> ConfinedProcess:
+        return ConfinedProcess(
             [str(self.executable), *map(str, command)],
             directory=self.directory,
             sandbox=self.sandbox,

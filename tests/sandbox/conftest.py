@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.children import children, descendants
-from sandbox.launcher_client import launcher
+from sandbox.client import launcher
 from tests.sandbox.bench import Bench, alive, eventually, sandboxes
 
 

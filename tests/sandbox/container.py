@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 
-from sandbox import enter, seccomp
+from sandbox import confine, seccomp
 
 CALLS = {
     "landlock": {"x86_64": 444, "aarch64": 444},
@@ -34,7 +34,7 @@ def policy(names: list[str]) -> bytes:
     # prctl with the operation that installs a filter
     assembler.label("seccomp")
     assembler.add(seccomp.LOAD, seccomp.ARGUMENTS)
-    assembler.add(seccomp.JUMP_EQUAL, enter.PR_SET_SECCOMP, "deny", "allow")
+    assembler.add(seccomp.JUMP_EQUAL, confine.PR_SET_SECCOMP, "deny", "allow")
     assembler.label("allow")
     assembler.add(seccomp.RETURN, seccomp.ALLOW)
     assembler.label("deny")
@@ -43,7 +43,7 @@ def policy(names: list[str]) -> bytes:
 
 
 if __name__ == "__main__":
-    enter.prctl(enter.PR_SET_NO_NEW_PRIVS, 1)
-    if not enter.restrict_system_calls(policy(sys.argv[1].split(","))):
+    confine.prctl(confine.PR_SET_NO_NEW_PRIVS, 1)
+    if not confine.restrict_system_calls(policy(sys.argv[1].split(","))):
         sys.exit("the policy could not be installed")
     os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - becomes the command

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from sandbox import enter
+from sandbox import confine
 from sandbox.identity import closed_folders
 
 UID = 12345
@@ -21,8 +21,8 @@ def become(folder: Path) -> None:
     covered = closed_folders([*needed, folder])
     os.chown(folder, UID, UID)
     if covered:
-        enter.reveal(list(map(str, covered)), list(map(str, needed)), str(folder))
-    enter.become_user(UID)
+        confine.reveal(list(map(str, covered)), list(map(str, needed)), str(folder))
+    confine.become_user(UID)
     os.chdir(folder)
 
 

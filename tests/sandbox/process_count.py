@@ -10,25 +10,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from sandbox import confinement, enter
+from sandbox import confine, confinement
 from sandbox.landlock import checked
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import Limits, SimulatorProcess
+from sandbox.process import ConfinedProcess
+from tests.sandbox.bench import LIMITS
 
 CLONE_NEWPID = 0x20000000
 # The threads of the worker that read the simulator's output have ids too.
 READERS = 2
-LIMITS = Limits(
-    wall_seconds=60,
-    cpu_seconds=60,
-    memory_bytes=1 << 30,
-    file_bytes=1 << 20,
-    disk_bytes=1 << 20,
-    processes=30,
-    open_files=64,
-    log_bytes=1000,
-    output_bytes=1000,
-)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,7 +35,7 @@ def run(bubblewrap: Path | None) -> None:
     """Run a simulator that does nothing."""
     with tempfile.TemporaryDirectory() as top, PrivateDirectory.create(Path(top)) as directory:
         Path(top).chmod(0o755)
-        process = SimulatorProcess(
+        process = ConfinedProcess(
             ["/bin/true"],
             directory=directory,
             sandbox=confinement.Sandbox(bubblewrap, "auto"),
@@ -61,10 +51,10 @@ def run(bubblewrap: Path | None) -> None:
 
 def count(bubblewrap: Path | None) -> int:
     """Return the number of processes of the second start, during which no interpreter can be executed."""
-    enter.mount("none", "/", "", enter.MS_REC | enter.MS_PRIVATE)
-    enter.mount("proc", "/proc", "proc", 0)
+    confine.mount("none", "/", "", confine.MS_REC | confine.MS_PRIVATE)
+    confine.mount("proc", "/proc", "proc", 0)
     run(bubblewrap)
-    enter.mount("/dev/null", str(confinement.INTERPRETER), "", enter.MS_BIND)
+    confine.mount("/dev/null", str(confinement.INTERPRETER), "", confine.MS_BIND)
     before = next_pid()
     run(bubblewrap)
     return next_pid() - before - 1 - READERS
@@ -72,7 +62,7 @@ def count(bubblewrap: Path | None) -> int:
 
 def main() -> None:
     """Count in new namespaces of processes and mounts."""
-    checked(libc.unshare, CLONE_NEWPID | enter.CLONE_NEWNS)
+    checked(libc.unshare, CLONE_NEWPID | confine.CLONE_NEWNS)
     pid = os.fork()
     if pid == 0:
         sys.stdout.write(f"{count(Path(sys.argv[1]) if sys.argv[1] else None)}\n")

@@ -34,8 +34,8 @@ def test_an_ordinary_user_cannot_lease_an_identity(monkeypatch: pytest.MonkeyPat
 
 COUNT = """
 import os, threading
-from sandbox import enter, identity
-enter.become_user(int(os.environ["USER_ID"]))
+from sandbox import confine, identity
+confine.become_user(int(os.environ["USER_ID"]))
 stop = threading.Event()
 threads = [threading.Thread(target=stop.wait) for _ in range(5)]
 for thread in threads:

@@ -20,8 +20,8 @@ def test_each_version_restricts_its_own_rights(abi: int, bits: int) -> None:
 ALONE = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from sandbox import enter, landlock
-enter.prctl(enter.PR_SET_NO_NEW_PRIVS, 1)
+from sandbox import confine, landlock
+confine.prctl(confine.PR_SET_NO_NEW_PRIVS, 1)
 assert landlock.restrict(readable=["/"], writable=[], tcp_port=None)
 for action in (
     lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2]))),
@@ -49,9 +49,9 @@ def test_landlock_alone_restricts_files_network_and_signals(tmp_path: Path) -> N
 
 
 UNSCOPED = """
-from sandbox import enter, landlock
+from sandbox import confine, landlock
 landlock.version = lambda: 5
-print(*enter.leave_network())
+print(*confine.leave_network())
 """
 
 

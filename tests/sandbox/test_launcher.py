@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from sandbox import client
 from sandbox import process as processes
-from sandbox import supervisor_client
-from sandbox.launcher_client import LauncherClient, LauncherFailed, launcher
+from sandbox.client import LauncherClient, LauncherFailed, launcher
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import SimulatorNotStarted, SimulatorProcess
+from sandbox.process import ConfinedProcess, NotStarted
 from tests.sandbox.bench import PROJECT, Bench, alive, eventually, needs_root, sockets_and_pipes_of
 
 
@@ -80,7 +80,7 @@ def test_a_launcher_killed_at_any_moment_leaves_nothing(bench: Bench) -> None:
         assert launcher.process
         killer = threading.Timer(number * 0.004, os.kill, (launcher.process.pid, signal.SIGKILL))
         killer.start()
-        with contextlib.suppress(SimulatorNotStarted):
+        with contextlib.suppress(NotStarted):
             outcomes.append(bench.run("status", 0).exit_status)
         killer.join()
         assert alive(bench.build) == []
@@ -93,9 +93,9 @@ def test_a_hanging_launcher_is_replaced(bench: Bench, monkeypatch: pytest.Monkey
     before = launcher.process.pid
     monkeypatch.setattr(processes, "START_SECONDS", 0.5)
     # Otherwise, the end of the run replaces the launcher much later.
-    monkeypatch.setattr(supervisor_client, "END_SECONDS", 1000.0)
+    monkeypatch.setattr(client, "END_SECONDS", 1000.0)
     os.kill(before, signal.SIGSTOP)
-    with pytest.raises(SimulatorNotStarted, match="did not start within"), bench.process("status", 0):
+    with pytest.raises(NotStarted, match="did not start within"), bench.process("status", 0):
         pass
     monkeypatch.undo()
     assert bench.run("status", 0).exit_status == 0
@@ -103,7 +103,7 @@ def test_a_hanging_launcher_is_replaced(bench: Bench, monkeypatch: pytest.Monkey
 
 
 def test_a_hanging_supervisor_is_killed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor_client, "END_SECONDS", 0.5)
+    monkeypatch.setattr(client, "END_SECONDS", 0.5)
     with bench.process("deaf") as process:
         assert bench.prints("running")
         started = below(process.supervisor.pid)
@@ -121,7 +121,7 @@ def fill(client: LauncherClient) -> None:
 
 def test_a_launcher_that_takes_no_request_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     client = LauncherClient()
-    monkeypatch.setattr("sandbox.launcher_client.SEND_SECONDS", 0.2)
+    monkeypatch.setattr("sandbox.client.SEND_SECONDS", 0.2)
     pid = client.launch({}, [])
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(LauncherFailed, match="did not accept the request"):
@@ -133,14 +133,14 @@ def test_a_launcher_that_takes_no_request_is_replaced(monkeypatch: pytest.Monkey
 def test_a_launcher_that_cannot_start_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher.stop()
     monkeypatch.setattr("sandbox.confinement.INTERPRETER", Path("/nowhere/python"))
-    with pytest.raises(SimulatorNotStarted, match="No such file"), bench.process("status", 0):
+    with pytest.raises(NotStarted, match="No such file"), bench.process("status", 0):
         pass
     monkeypatch.undo()
     assert bench.run("status", 0).exit_status == 0
 
 
 def test_a_request_that_is_too_long_is_an_error(bench: Bench) -> None:
-    with pytest.raises(SimulatorNotStarted, match="too long"), bench.process("status", "0" * 1_000_000):
+    with pytest.raises(NotStarted, match="too long"), bench.process("status", "0" * 1_000_000):
         pass
     assert bench.run("status", 0).exit_status == 0
 
@@ -155,7 +155,7 @@ def test_a_malformed_request_does_not_stop_the_launcher(bench: Bench) -> None:
     assert launcher.process.pid == before
 
 
-def descriptors_of_run(process: SimulatorProcess) -> set[str]:
+def descriptors_of_run(process: ConfinedProcess) -> set[str]:
     """Return the sockets and pipes of a run's processes, the pause process included."""
     pids = [process.supervisor.pid, *(each.pid for each in below(process.supervisor.pid))]
     return set().union(*map(sockets_and_pipes_of, pids))
@@ -188,7 +188,7 @@ def test_another_run_does_not_keep_the_output_open(bench: Bench) -> None:
 
 INHERITED = """
 import os, sys, threading
-from sandbox.launcher_client import launcher
+from sandbox.client import launcher
 pid = launcher.launch({}, [])
 launcher.lock.acquire()
 child = os.fork()
@@ -210,14 +210,14 @@ def test_a_forked_worker_gets_its_own_launcher() -> None:
 FORKING_WORKER = """
 import os, sys, time
 from pathlib import Path
-from sandbox.process import Limits, SimulatorProcess
+from sandbox.process import RunLimits, ConfinedProcess
 from sandbox.private_directory import PrivateDirectory
 from sandbox.confinement import Sandbox
 
 top, bubblewrap = sys.argv[1:]
-limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
+limits = RunLimits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
                 processes=30, open_files=64, log_bytes=1000, output_bytes=100000)
-with SimulatorProcess(["/bin/sleep", "60"], directory=PrivateDirectory(Path(top)), limits=limits,
+with ConfinedProcess(["/bin/sleep", "60"], directory=PrivateDirectory(Path(top)), limits=limits,
                       sandbox=Sandbox(Path(bubblewrap) if bubblewrap else None, "auto"), readable=[],
                       on_line=print) as process:
     if os.fork():
@@ -259,7 +259,7 @@ def test_the_launcher_kills_a_hanging_supervisor_at_its_end(bench: Bench) -> Non
 
 
 def test_the_launcher_ends_with_its_worker() -> None:
-    code = "from sandbox.launcher_client import launcher; print(launcher.launch({}, []))"
+    code = "from sandbox.client import launcher; print(launcher.launch({}, []))"
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import children, namespaces, supervisor_client
-from sandbox.launcher_client import LauncherClient
-from sandbox.supervisor_client import SupervisorClient
+from sandbox import children, namespaces
+from sandbox.client import LauncherClient, SupervisorClient
 from tests.sandbox.bench import PROJECT
 
 
@@ -35,7 +34,7 @@ def ended_process() -> int:
 def test_a_reused_id_of_a_supervisor_is_not_killed(
     bystander: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor_client, "END_SECONDS", 0.05)
+    monkeypatch.setattr("sandbox.client.END_SECONDS", 0.05)
     client = SupervisorClient()
     client.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     client.pid, client.process = bystander.pid, ended_process()
@@ -113,7 +112,7 @@ def test_a_launcher_that_cannot_be_killed_is_replaced(monkeypatch: pytest.Monkey
     os.kill(before, signal.SIGSTOP)
     assert client.process
     stuck = client.process
-    monkeypatch.setattr("sandbox.launcher_client.KILL_SECONDS", 0.1)
+    monkeypatch.setattr("sandbox.client.KILL_SECONDS", 0.1)
     monkeypatch.setattr(stuck, "kill", lambda: None)
     started_at = time.monotonic()
     client.replace(before)

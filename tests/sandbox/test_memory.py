@@ -16,9 +16,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from sandbox import enter, usage
+from sandbox import confine, usage
 from sandbox import supervisor as supervising
-from sandbox.supervisor import Supervisor
+from sandbox.supervisor import RunSupervisor
 from sandbox.usage import (
     PAGE_BYTES,
     MemoryCgroup,
@@ -55,7 +55,7 @@ def created(home: Path | None) -> MemoryCgroup:
 
 def without_capabilities(action: Callable[[], T]) -> T:
     """Return the result of an action in a thread of root without capabilities."""
-    with ThreadPoolExecutor(1, initializer=enter.drop_capabilities) as pool:
+    with ThreadPoolExecutor(1, initializer=confine.drop_capabilities) as pool:
         return pool.submit(action).result()
 
 
@@ -87,7 +87,7 @@ def test_no_group_is_created_outside_control_groups() -> None:
 def test_no_group_is_created_without_delegation(home: Path) -> None:
     os.removexattr(home.parent, "user.delegate")
     assert MemoryCgroup.create(LIMIT, home=home) is None
-    assert list(home.parent.glob("simservice-run-*")) == []
+    assert list(home.parent.glob("sandbox-run-*")) == []
 
 
 @pytest.mark.parametrize("closed", [".", "cgroup.subtree_control"])
@@ -105,26 +105,26 @@ def test_a_run_continues_if_the_supervisor_stays_in_its_group(home: Path) -> Non
 
 
 def test_groups_of_killed_supervisors_are_removed(home: Path) -> None:
-    leftover = home.parent / f"simservice-run-{NO_PROCESS}"
+    leftover = home.parent / f"sandbox-run-{NO_PROCESS}"
     leftover.mkdir()
     created(home)
     assert not leftover.exists()
 
 
 def test_an_old_group_with_our_process_id_is_replaced(home: Path) -> None:
-    (home.parent / f"simservice-run-{os.getpid()}").mkdir()
+    (home.parent / f"sandbox-run-{os.getpid()}").mkdir()
     created(home)
 
 
 def test_the_empty_group_of_a_live_supervisor_stays(home: Path) -> None:
-    others = home.parent / f"simservice-run-{os.getppid()}"
+    others = home.parent / f"sandbox-run-{os.getppid()}"
     others.mkdir()
     remove_abandoned_groups(home.parent)
     assert others.exists()
 
 
 def test_an_abandoned_group_in_use_stays(home: Path) -> None:
-    busy = home.parent / f"simservice-run-{NO_PROCESS}"
+    busy = home.parent / f"sandbox-run-{NO_PROCESS}"
     (busy / "process").mkdir(parents=True)
     assert created(home)
     assert busy.exists()
@@ -147,16 +147,16 @@ def test_only_a_kill_for_the_runs_own_limit_counts(home: Path, events: str, is_e
     assert group.is_exceeded() is is_exceeded
 
 
-def supervisor(watched: Path, home: Path | None, monkeypatch: pytest.MonkeyPatch) -> Supervisor:
+def supervisor(watched: Path, home: Path | None, monkeypatch: pytest.MonkeyPatch) -> RunSupervisor:
     """Return the supervisor of a run whose group is below `home`."""
     monkeypatch.setattr(supervising, "own_cgroup", lambda: home)
     specification = {
         "watched": str(watched),
         "memory_bytes": LIMIT,
         "disk_bytes": MIB,
-        "second_stage": {"layers": []},
+        "confined": {"layers": []},
     }
-    return Supervisor(specification, Mock(), launcher=Mock(), wakeup=Mock())
+    return RunSupervisor(specification, Mock(), launcher=Mock(), wakeup=Mock())
 
 
 def test_the_kernel_decides_for_a_run_in_its_own_group(
@@ -194,7 +194,7 @@ def test_an_incomplete_group_is_removed(home: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(MemoryCgroup, "make", fail)
     assert MemoryCgroup.create(LIMIT, home=home) is None
-    assert list(home.parent.glob("simservice-run-*")) == []
+    assert list(home.parent.glob("sandbox-run-*")) == []
 
 
 def test_many_files_do_not_delay_the_check_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_many_files_do_not_delay_the_check_of_memory(tmp_path: Path, monkeypatch
 
 
 def test_removing_a_group_twice_is_harmless(home: Path) -> None:
-    group = MemoryCgroup(home.parent / "simservice-run-1", home=home)
+    group = MemoryCgroup(home.parent / "sandbox-run-1", home=home)
     group.folder.mkdir()
     group.remove()
     group.remove()
@@ -226,7 +226,7 @@ def sharers(*, is_hidden: bool = False) -> Iterator[list[int]]:
             block[offset] = 1
         child = os.fork()
         if child == 0:
-            enter.prctl(PR_SET_DUMPABLE, not is_hidden)
+            confine.prctl(PR_SET_DUMPABLE, not is_hidden)
             os.write(done, b"!")
             time.sleep(60)
             os._exit(0)

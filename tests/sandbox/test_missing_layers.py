@@ -17,13 +17,13 @@ DRIVER = """
 import sys
 from contextlib import closing
 from pathlib import Path
-from sandbox.process import Limits, SimulatorNotStarted, SimulatorProcess
+from sandbox.process import RunLimits, NotStarted, ConfinedProcess
 from sandbox.private_directory import PrivateDirectory
 from sandbox.confinement import Sandbox
 
-limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
+limits = RunLimits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
                 processes=30, open_files=64, log_bytes=1000, output_bytes=100000)
-process = SimulatorProcess(["/bin/sh", "-c", sys.argv[5]], limits=limits,
+process = ConfinedProcess(["/bin/sh", "-c", sys.argv[5]], limits=limits,
                            directory=PrivateDirectory(Path(sys.argv[1])), sandbox=Sandbox.for_mode(sys.argv[2]),
                            readable=[Path(sys.argv[4])], on_line=lambda stream, text: print(text),
                            proxy={"closing": closing}.get(sys.argv[3]), proxy_port=3128)
@@ -31,7 +31,7 @@ try:
     with process:
         process.wait(20)
         print("ran with", *process.layers)
-except SimulatorNotStarted as error:
+except NotStarted as error:
     print(error)
 """
 
@@ -73,7 +73,7 @@ def test_both_modes_need_seccomp(in_container: Callable[..., str], mode: str) ->
 
 
 def test_game_credentials_need_a_network_namespace(in_container: Callable[..., str]) -> None:
-    assert "game credentials need a network namespace" in in_container("auto", "unshare", "clone", proxy="closing")
+    assert "a proxy needs a network namespace" in in_container("auto", "unshare", "clone", proxy="closing")
 
 
 @needs_root

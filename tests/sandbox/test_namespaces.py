@@ -8,7 +8,7 @@ import pytest
 
 from sandbox import confinement, namespaces
 from sandbox.confinement import Sandbox
-from sandbox.process import SimulatorNotStarted
+from sandbox.process import NotStarted
 from tests.sandbox.bench import Bench
 
 BUBBLEWRAP = Path(shutil.which("bwrap") or "/nowhere/bwrap")
@@ -37,7 +37,7 @@ def start(bench: Bench) -> None:
 
 def test_a_bubblewrap_without_namespaces_starts_nothing(plain: Bench) -> None:
     replace_bubblewrap(plain, "echo && read -r _")
-    with pytest.raises(SimulatorNotStarted, match=r"bubblewrap has not created a (user|mnt) namespace"):
+    with pytest.raises(NotStarted, match=r"bubblewrap has not created a (user|mnt) namespace"):
         start(plain)
 
 
@@ -55,19 +55,19 @@ def test_a_bubblewrap_without_namespaces_starts_nothing(plain: Bench) -> None:
 def test_each_namespace_of_bubblewrap_is_required(plain: Bench, option: str, name: str) -> None:
     lacking = f'for each; do shift; [ "$each" = {option} ] || set -- "$@" "$each"; done; exec {BUBBLEWRAP} "$@"'
     replace_bubblewrap(plain, lacking)
-    with pytest.raises(SimulatorNotStarted, match=f"has not created a {name} namespace"):
+    with pytest.raises(NotStarted, match=f"has not created a {name} namespace"):
         start(plain)
 
 
 def test_a_bubblewrap_that_fails_starts_nothing(plain: Bench) -> None:
     replace_bubblewrap(plain, "echo no permission >&2; exit 1")
-    with pytest.raises(SimulatorNotStarted, match=r"could not create its sandbox \(no permission\)"):
+    with pytest.raises(NotStarted, match=r"could not create its sandbox \(no permission\)"):
         start(plain)
 
 
 def test_a_missing_bubblewrap_starts_nothing(plain: Bench) -> None:
     plain.sandbox = Sandbox(Path("/nowhere/bwrap"), "auto")
-    with pytest.raises(SimulatorNotStarted, match="/nowhere/bwrap"):
+    with pytest.raises(NotStarted, match="/nowhere/bwrap"):
         start(plain)
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from sandbox.private_directory import PrivateDirectory
-from sandbox.process import SimulatorNotStarted, SimulatorProcess
+from sandbox.process import ConfinedProcess, NotStarted
 from tests.sandbox.bench import (
     LIMITS,
     PROJECT,
@@ -48,7 +48,7 @@ def test_active_layers_are_reported(bench: Bench) -> None:
     assert len(layers) == len(expected)
 
 
-def spins(bench: Bench, process: SimulatorProcess) -> bool:
+def spins(bench: Bench, process: ConfinedProcess) -> bool:
     """Wait until the simulator has used CPU time, which a busy machine may not give it at once."""
     below = psutil.Process(process.supervisor.pid).children(recursive=True)
     simulator = next(each for each in below if str(bench.executable) in each.cmdline())
@@ -76,13 +76,13 @@ def test_the_time_of_a_killed_simulator_is_measured(bench: Bench) -> None:
 
 def test_an_executable_that_cannot_be_started_is_an_error(bench: Bench) -> None:
     bench.executable.write_text("#!/nowhere/interpreter\n")
-    with pytest.raises(SimulatorNotStarted, match="No such file"), bench.process("status", 0):
+    with pytest.raises(NotStarted, match="No such file"), bench.process("status", 0):
         pass
 
 
 def test_an_executable_outside_the_build_is_an_error(bench: Bench) -> None:
     bench.executable = bench.executable.rename(bench.top / "elsewhere")
-    with pytest.raises(SimulatorNotStarted, match="elsewhere"), bench.process("status", 0):
+    with pytest.raises(NotStarted, match="elsewhere"), bench.process("status", 0):
         pass
 
 
@@ -174,15 +174,15 @@ def test_a_daemon_does_not_outlive_its_simulator(bench: Bench) -> None:
 WORKER = """
 import sys, time
 from pathlib import Path
-from sandbox.process import Limits, SimulatorProcess
+from sandbox.process import RunLimits, ConfinedProcess
 from sandbox.private_directory import PrivateDirectory
 from sandbox.confinement import Sandbox
 
 top, bubblewrap, executable, behaviour, *rest = sys.argv[1:]
-limits = Limits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
+limits = RunLimits(wall_seconds=60, cpu_seconds=60, memory_bytes=1 << 30, file_bytes=1 << 20, disk_bytes=1 << 20,
                 processes=30, open_files=64, log_bytes=1000, output_bytes=100000)
 readable = [Path(executable).parent, Path(sys.prefix), Path(sys.base_prefix)]
-with SimulatorProcess([executable, behaviour, *rest], directory=PrivateDirectory(Path(top)), limits=limits,
+with ConfinedProcess([executable, behaviour, *rest], directory=PrivateDirectory(Path(top)), limits=limits,
                       sandbox=Sandbox(Path(bubblewrap) if bubblewrap else None, "auto"), readable=readable,
                       on_line=lambda stream, text: print(text, flush=True)):
     time.sleep(60)

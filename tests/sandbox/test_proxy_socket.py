@@ -13,8 +13,13 @@ from typing import Self
 import pytest
 
 from sandbox import landlock
-from sandbox.process import SimulatorNotStarted, take_listener
-from tests.sandbox.bench import PROXY_PORT, Bench, refusals, unix_servers
+from sandbox.process import NotStarted, take_listener
+from tests.sandbox.bench import (
+    PROXY_PORT,
+    Bench,
+    refusals,
+    unix_servers,
+)
 
 
 class FakeProxy:
@@ -110,7 +115,7 @@ OTHER_DESCRIPTORS: dict[str, Callable[[], list[int]]] = {
 @pytest.mark.parametrize("make", OTHER_DESCRIPTORS.values(), ids=OTHER_DESCRIPTORS)
 def test_only_a_listening_ipv4_socket_is_accepted(make: Callable[[], list[int]]) -> None:
     descriptors = make()
-    with pytest.raises(SimulatorNotStarted):
+    with pytest.raises(NotStarted):
         take_listener(descriptors)
     for descriptor in descriptors:
         os.close(descriptor)

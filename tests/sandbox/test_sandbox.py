@@ -69,7 +69,7 @@ def test_missing_protections_are_listed() -> None:
 
 def test_a_machine_without_a_filter_lacks_seccomp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert Sandbox(None).second_stage(["/bin/true"], confined(tmp_path))["seccomp"] == ""
+    assert Sandbox(None).confined(["/bin/true"], confined(tmp_path))["seccomp"] == ""
     assert not seccomp.is_supported("riscv64")
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.streams import Lines, Log
+from sandbox.streams import LineSplitter, Log
 from tests.sandbox.bench import Bench
 
 
@@ -49,7 +49,7 @@ def test_an_error_in_a_callback_does_not_stop_reading(bench: Bench, caplog: pyte
 def test_output_can_arrive_in_any_pieces(size: int) -> None:
     updates: list[str] = []
     shown: list[str] = []
-    lines = Lines(on_update=updates.append, on_line=shown.append)
+    lines = LineSplitter(on_update=updates.append, on_line=shown.append)
     data = "one\r\n\ntw\u00f6\rthree\nfour\r".encode()
     for start in range(0, len(data), size):
         lines.feed(data[start : start + size])

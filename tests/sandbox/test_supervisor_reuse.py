@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sandbox import children, launcher_client, namespaces
+from sandbox import children, client, namespaces
 from sandbox.launcher import Launcher, SupervisorProcess
-from sandbox.process import Ended, SimulatorNotStarted
+from sandbox.process import Ended, NotStarted
 from tests.sandbox.bench import PROJECT, Bench, eventually, sockets_and_pipes_of
 
 
@@ -87,7 +87,7 @@ class Run:
     def send(self, message):
         pass
 
-supervisor.Supervisor = Run
+supervisor.RunSupervisor = Run
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 for _ in range(2):
     socket.send_fds(ours, [sys.argv[1].encode()], [ours.fileno()] * 3)
@@ -186,9 +186,9 @@ runpy.run_path({path!r}, run_name="__main__")
 
 def test_a_missing_pidfd_is_named(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "launcher.py"
-    program.write_text(OLD_KERNEL.format(path=str(launcher_client.LAUNCHER)))
-    launcher_client.launcher.stop()
-    monkeypatch.setattr(launcher_client, "LAUNCHER", program)
-    with pytest.raises(SimulatorNotStarted, match="pidfd_open: Function not implemented"):
+    program.write_text(OLD_KERNEL.format(path=str(client.LAUNCHER)))
+    client.launcher.stop()
+    monkeypatch.setattr(client, "LAUNCHER", program)
+    with pytest.raises(NotStarted, match="pidfd_open: Function not implemented"):
         bench.run("status", 0)
-    launcher_client.launcher.stop()
+    client.launcher.stop()

@@ -84,9 +84,9 @@ def test_a_removed_directory_uses_no_disk(tmp_path: Path) -> None:
 
 LOWER = """
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
-from sandbox import enter
+from sandbox import confine
 setrlimit(RLIMIT_NOFILE, (50, 60))
-enter.limit_resources({"RLIMIT_NOFILE": (64, 64)})
+confine.limit_resources({"RLIMIT_NOFILE": (64, 64)})
 print(*getrlimit(RLIMIT_NOFILE))
 """
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from simc.report_reader import read_report
-from simc.report_summary import summarise
-from simc.reports import BrokenReport, Report
+from simc.reports import BrokenReport, Report, summarise
 from tests.simc.test_reports import MAX_BYTES, SINGLE_PASS, load
 
 HOSTILE = (

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from jobs.execution.results import merged
-from simc import report_abilities, report_details, report_values
+from simc import report_details, report_values
 from simc.report_reader import read_report
 from simc.reports import Report
 
@@ -137,7 +137,7 @@ class TestAbilities:
     def test_each_level_is_limited(self) -> None:
         many = [ability(f"a{number}", number) for number in range(1, 1000)]
         parent, *_ = actor(stats=[ability("parent", 1e6, children=many), *many])["abilities"]
-        assert len(parent["children"]) == report_abilities.MAX_ABILITIES
+        assert len(parent["children"]) == report_details.MAX_ABILITIES
         assert names(parent["children"])[0] == "a999"
 
     def test_deep_abilities_are_left_out(self) -> None:
@@ -147,7 +147,7 @@ class TestAbilities:
         levels, level = 0, actor(stats=[deep])["abilities"]
         while level:
             levels, level = levels + 1, level[0].get("children", [])
-        assert levels == report_abilities.MAX_DEPTH
+        assert levels == report_details.MAX_DEPTH
 
     def test_wide_trees_are_limited(self) -> None:
         tree = [ability("a" * 300, 1)] * 50

@@ -55,7 +55,7 @@ Results = dict[str, tuple[int, str]]
 
 def results_of(module: str) -> Results:
     """Return the growth and the outcome of each case of a module."""
-    command = [sys.executable, "-m", f"tests.jobs.simulator.{module}"]
+    command = [sys.executable, "-m", f"tests.simc.{module}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
     return {case: (grown, outcome) for case, grown, outcome in map(json.loads, done.stdout.splitlines())}
 

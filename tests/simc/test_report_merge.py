@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simc.json_writer import Writer
-from simc.report_merge import SUMMED, BrokenShardReport, ReportsTooLarge, merge
+from simc.report_merge import SUMMED, BrokenShardReport, ReportsTooLarge, Writer, merge
 from simc.report_reader import read_report
 from simc.reports import BrokenReport, Profileset, Report, Statistics, merged_report, wrong_iterations
 from tests.simc.test_reports import FIXTURES, JSON, MAX_BYTES, load, paths_in, read, replaced

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobs.planning.replicates import pooled, widening
+from jobs.planning.multistage import pooled, widening
 from simc.report_reader import read_report
-from simc.report_summary import summarise
-from simc.reports import BrokenReport, Report
+from simc.reports import BrokenReport, Report, summarise
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SINGLE_PASS = {"enabled": False, "reason": "not_requested", "stages": []}

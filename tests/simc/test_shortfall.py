@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from simc.reports import Player, Profileset, Report, Statistics, wrong_iterations
-from simc.result_warnings import target_not_reached, without_result
-from simc.shortfall import Asked, shortfall
+from simc.shortfall import Asked, shortfall, target_not_reached, without_result
 
 DPS = Statistics(mean=1000, mean_stddev=5, stddev=100, min=1, max=2000)
 """With an error of 0.98 %."""

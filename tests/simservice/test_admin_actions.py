@@ -17,6 +17,7 @@ from jobs.models import Build, Job
 from simservice.admin import actions
 from simservice.admin.actions import CHANGED
 from tests.admin_actions import act, choose, confirm
+from tests.billing import door
 from tests.factories import BuildFactory, make_account, make_job, make_key, make_running_job
 from tests.webhooks.helpers import make_event_in
 from webhooks.models import Event
@@ -113,14 +114,14 @@ def test_credits_can_be_changed_while_jobs_run(operator: Browser) -> None:
     account = make_account(credits=100)
     for action, reason, size in (("grant_credits", "grant_beta", 5), ("correct_credits", "", -5)):
         page = choose(operator, ACCOUNTS, action, [account.pk], credits=size, reason=reason, note="x")
-        ledger.hold(account, 10, job_id=size + 10)
+        door.hold(account, 10, job_id=size + 10)
         assert messages_of(confirm(operator, ACCOUNTS, page)) == [f"{account}: balance changed by {size} credits."]
 
 
 def test_credits_spent_since_the_preview_are_not_removed(operator: Browser) -> None:
     account = make_account(credits=100)
     page = choose(operator, ACCOUNTS, "correct_credits", [account.pk], credits=-50, note="x")
-    ledger.hold(account, 60, job_id=1)
+    door.hold(account, 60, job_id=1)
     assert CHANGED in messages_of(confirm(operator, ACCOUNTS, page))
     assert ledger.available(account) == 40
 
@@ -152,7 +153,7 @@ def test_skipped_objects_stay_as_they_are(operator: Browser) -> None:
 def test_a_changed_effect_is_shown_again(operator: Browser) -> None:
     job = make_job()
     page = choose(operator, JOBS, "cancel", [job.pk])
-    assert job_moves.claim("worker-1") is not None
+    assert job_moves.claim_job("worker-1") is not None
     second = confirm(operator, JOBS, page)
     assert messages_of(second) == [CHANGED]
     assert "A worker has it" in second.content.decode()

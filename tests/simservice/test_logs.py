@@ -18,7 +18,6 @@ from django.test import Client as HttpClient
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from billing import ledger
 from clients.authentication import KeyAuthentication
 from clients.models import ApiKey
 from dashboard.access import AccountAccess, account_page
@@ -28,6 +27,7 @@ from jobs.models import Build, Job
 from jobs.queue import sweep
 from simservice.api.middleware import RequestIdMiddleware
 from simservice.telemetry.logs import AddIds, HidePaths, JsonLines, add_log_ids, log_ids
+from tests.billing import door
 from tests.factories import make_job, make_member
 from tests.jobs.simulation_workers import CELERY, WEBHOOKS
 from tests.jobs.simulators import claim
@@ -35,7 +35,7 @@ from tests.waiting import wait_until
 from tests.web_server import request, web_server
 from tests.webhooks.helpers import STEADY, end_job, make_client_with_events
 from webhooks import dispatcher
-from webhooks.claims import claim as claim_events
+from webhooks.claims import claim_deliveries
 from webhooks.connection_pool import ConnectionPool
 
 logger = logging.getLogger("tests.logs")
@@ -181,7 +181,7 @@ def test_a_dashboard_requests_lines_have_the_account(lines: list[dict[str, Any]]
 def test_the_sweeps_lines_have_the_job(lines: list[dict[str, Any]]) -> None:
     job = make_job()
     Job.objects.update(queue_deadline_at=job.created_at)
-    ledger.release(job.pk)
+    door.resolve_hold(job.pk)
     sweep.end_overdue_waits()
     assert (lines[-1]["job_id"], lines[-1]["account_id"]) == (job.pk, job.account_id)
 
@@ -190,7 +190,7 @@ def test_the_sweeps_lines_have_the_job(lines: list[dict[str, Any]]) -> None:
 def test_a_deliverys_lines_have_the_event_and_the_job(lines: list[dict[str, Any]]) -> None:
     client = make_client_with_events(0)
     job = end_job(client)
-    (attempt,) = claim_events(STEADY, room=1)
+    (attempt,) = claim_deliveries(STEADY, room=1)
     with closing(ConnectionPool()) as connections:
         dispatcher.deliver(replace(attempt, body=cast(bytes, "text")), connections)
     ids = {"event_id": attempt.event, "job_id": job.pk, "account_id": client.account_id}

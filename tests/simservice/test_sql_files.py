@@ -8,14 +8,14 @@ from django.conf import settings
 
 from billing.models import Pocket
 from clients.models import Membership
-from jobs.enums import ACTIVE, CLAIMED, WAITING, ShardStatus, Status
-from sandbox.stop_reasons import StopReason
+from jobs.enums import ACTIVE, CLAIMED, WAITING, ShardStatus, Status, StopReason
+from jobs.submission.store import Rule
 from simservice.postgresql.statements import load
 from webhooks.models import Delivery, Event
 
 PACKAGES = ("billing", "clients", "jobs", "webhooks")
 FILES = [path for package in PACKAGES for path in sorted(Path(settings.BASE_DIR, package).rglob("*.sql"))]
-ENUMERATIONS = (Status, ShardStatus, StopReason, Pocket, Membership.Role, Event.State, Delivery.Outcome)
+ENUMERATIONS = (Status, ShardStatus, StopReason, Pocket, Rule, Membership.Role, Event.State, Delivery.Outcome)
 SETS = [{str(each) for each in statuses} for statuses in (WAITING, CLAIMED, ACTIVE)]
 UNDESCRIBED = re.compile(r"^-- (?:name|part): .*\n(?!--)", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Requests that wait for a change, on the real web server (docs/reference/contract.md#wait-for-a-change)."""
+"""Requests that wait for a change, on the real web server (docs/reference/api.md#wait-for-a-change)."""
 
 import os
 import select

@@ -9,7 +9,7 @@ from webhooks.connection_pool import Connection, TLSSocket
 
 def after_claim(action: Action) -> None:
     """Run a fault after a claim of at least one event was committed."""
-    claim = claims.claim
+    claim = claims.claim_deliveries
 
     def reached(pool: claims.SlotPool, *, room: int) -> list[claims.Attempt]:
         attempts = claim(pool, room=room)
@@ -17,7 +17,7 @@ def after_claim(action: Action) -> None:
             action()
         return attempts
 
-    claims.claim = reached
+    claims.claim_deliveries = reached
 
 
 # In the order in which a worker reaches them.

@@ -14,7 +14,7 @@ from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from tests.factories import make_account, make_client, make_running_job
 from webhooks import endpoints, events
-from webhooks.claims import claim
+from webhooks.claims import claim_deliveries
 from webhooks.dispatcher import pools
 from webhooks.http_client import Response
 from webhooks.models import Endpoint, Event
@@ -50,7 +50,7 @@ def write_events(client: Client, count: int) -> None:
 def make_event_in(state: str, *, days_ago: float) -> Event:
     """Create an event with one attempt, created the given number of days ago and in a state now."""
     client = make_client_with_events(1)
-    (attempt,) = claim(STEADY, room=1)
+    (attempt,) = claim_deliveries(STEADY, room=1)
     if state != "sending":
         status = {"delivered": 200, "failed": 400, "waiting": 500}[state]
         record_responses([(attempt, Response(status=status))])

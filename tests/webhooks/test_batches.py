@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from tests.webhooks.helpers import STEADY, make_client_with_events
-from webhooks.claims import SQL, Attempt, claim
+from webhooks.claims import SQL, Attempt, claim_deliveries
 from webhooks.http_client import Response
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.retries import record_responses
@@ -40,7 +40,7 @@ def test_a_claim_takes_six_statements(clients: int) -> None:
     for _ in range(clients):
         make_client_with_events(4)
     with CaptureQueriesContext(connection) as queries:
-        attempts = claim(STEADY, room=48)
+        attempts = claim_deliveries(STEADY, room=48)
     assert len(attempts) == clients * 4
     assert len([query for query in queries if "SAVEPOINT" not in query["sql"]]) == 6
 
@@ -49,7 +49,7 @@ def test_a_claim_without_due_events_takes_one_statement() -> None:
     make_client_with_events(2)
     Event.objects.update(next_attempt_at=Now() + timedelta(hours=1))
     with CaptureQueriesContext(connection) as queries:
-        assert claim(STEADY, room=48) == []
+        assert claim_deliveries(STEADY, room=48) == []
     assert len([query for query in queries if "SAVEPOINT" not in query["sql"]]) == 1
 
 
@@ -57,7 +57,7 @@ def test_a_claim_without_due_events_takes_one_statement() -> None:
 def test_recording_successes_takes_four_statements(clients: int) -> None:
     for _ in range(clients):
         make_client_with_events(4)
-    assert count_statements(claim(STEADY, room=48), 200) == 4
+    assert count_statements(claim_deliveries(STEADY, room=48), 200) == 4
     assert set(Event.objects.values_list("state", flat=True)) == {"delivered"}
 
 
@@ -65,14 +65,14 @@ def test_recording_successes_takes_four_statements(clients: int) -> None:
 def test_failures_take_one_statement_more_for_each_endpoint(status: int, state: str) -> None:
     for _ in range(3):
         make_client_with_events(4)
-    assert count_statements(claim(STEADY, room=48), status) == 4 + 3
+    assert count_statements(claim_deliveries(STEADY, room=48), status) == 4 + 3
     assert set(Event.objects.values_list("state", "failures")) == {(state, 1)}
     assert not Endpoint.objects.filter(failing_since=None).exists()
 
 
 def test_a_batch_records_each_response() -> None:
     client = make_client_with_events(4)
-    attempts = claim(STEADY, room=4)
+    attempts = claim_deliveries(STEADY, room=4)
     responses = [
         Response(status=200, duration_ms=1, address="2001:db8::1", body=b"a\0'{\"\xff"),
         Response(status=500, duration_ms=2, address="192.0.2.1"),

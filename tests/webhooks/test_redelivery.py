@@ -12,7 +12,7 @@ from tests.factories import make_account, make_client
 from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Receiver
 from webhooks import endpoints, redelivery, tasks
-from webhooks.claims import claim
+from webhooks.claims import claim_deliveries
 from webhooks.dispatcher import pools
 from webhooks.endpoints import EndpointError
 from webhooks.models import Event
@@ -54,7 +54,7 @@ def test_a_waiting_event_is_resent_at_once(configured: tuple[Client, str], recei
 
 def test_an_event_in_flight_is_not_resent(configured: tuple[Client, str]) -> None:
     write_events(configured[0], 1)
-    assert len(claim(pools()[0], room=1)) == 1
+    assert len(claim_deliveries(pools()[0], room=1)) == 1
     assert redelivery.redeliver(Event.objects.get()) is Redelivery.IN_FLIGHT
 
 

@@ -1,4 +1,4 @@
-"""Submissions that ask for a webhook (`docs/reference/contract.md#webhook-events`)."""
+"""Submissions that ask for a webhook (`docs/reference/webhooks.md#the-request`)."""
 
 from typing import Any
 

@@ -3,42 +3,32 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from django.conf import settings
 
 from dashboard.results import names
+from dashboard.results.headline import Spread
 from dashboard.results.page import METRICS
+from dashboard.results.ranking import EVEN, Compared
 from jobs.models import Job
 from jobs.results import labels
-from jobs.results.details import Actor, Details
+from jobs.results.details import Actor, Details, Fight
+from jobs.results.rankings import Entry, listed
 
-Tone = Literal["good", "bad", "even"]
-Entry = Mapping[str, Any]
 LISTED = 3
 # Larger numbers and percentages are shown as powers of ten.
 LARGEST_NUMBER, LARGEST_PERCENTAGE = 1e9, 1e5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
-    """One of the best entries: its bar has a width from 0 to 1, and `tone` colours the bar and the value."""
+class Bar:
+    """One of the best entries: its bar has a width from 0 to 1, and `kind` colours the bar and the value."""
 
     name: str
     value: str
-    tone: Tone
+    kind: str
     width: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """The spread of an actor's results: minimum and maximum, median if known, and the interval of the mean."""
-
-    low: float
-    high: float
-    median: float | None
-    mean: float
-    error: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +41,7 @@ class Headline:
     error: str
     difference: str = ""
     explanation: str = ""
-    tone: Tone = "even"
+    kind: str = EVEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,132 +57,102 @@ class Card:
     status: str
     reason: str
     headline: Headline | None
-    rows: Sequence[Row] = ()
+    bars: Sequence[Bar] = ()
     spread: Spread | None = None
 
 
 def card_of(job: Job, details: Details | None) -> Card:
-    """Return the content of a job's picture. No query if the job has its build."""
+    """Return the content of a job's picture."""
     summary = (job.summary or {}) if job.has_result else {}
-    actor, actors = summary.get("mainActor"), summary.get("actors", {}).get("results", [])
-    known = details.actors[0] if details and details.actors and actor else None
+    main, actors = summary.get("mainActor"), summary.get("actors", {}).get("results", [])
+    known = details.actors[0] if details and details.actors and main else None
     unit = METRICS.get(summary.get("metric", ""), "DPS")
+    name = names.specialization_of(known.class_name, known.specialization) if known else ""
+    no_result = labels.public_reason(job) or "This job has no results."
     return Card(
         brand=settings.SERVICE_BRAND,
         title=job.public_title,
-        fight=_fight(details) if summary else "",
+        fight=_fight(details.fight) if summary and details else "",
         class_name=known.class_name if known else "",
-        specialization=_specialization(known),
+        specialization="" if name.casefold().startswith("unknown") else name,
         notes=_notes(job, summary),
         status=labels.status_of(job),
-        reason=_reason(job),
-        **_figures(actor, actors, known, unit),
+        reason=no_result if job.is_terminal else "There is no result yet.",
+        **_figures(main, actors, known, unit),
     )
 
 
-def _figures(actor: Entry | None, actors: Sequence[Entry], known: Actor | None, unit: str) -> dict[str, Any]:
-    """Return the headline of a result with its rows or its spread."""
-    profilesets = actor["profilesets"]["results"] if actor and actor.get("profilesets") else []
-    if actor and profilesets:
-        return {"headline": _best(actor, profilesets[0], unit), "rows": _gains(actor, profilesets[:LISTED])}
-    if actor:
-        return {"headline": _plain(actor, "Mean", unit), "spread": _spread(actor, known)}
+def _figures(
+    main: Mapping[str, Any] | None, actors: Sequence[Mapping[str, Any]], known: Actor | None, unit: str
+) -> dict[str, Any]:
+    if main:
+        (own,) = listed([main], first=0)
+        if profilesets := listed((main.get("profilesets") or {}).get("results", [])[:LISTED]):
+            return _gains(Compared(profilesets, own, base=0), unit)
+        return {"headline": _plain(own, "Mean", unit), "spread": _spread(own, known)}
     if actors:
-        best = sorted(actors, key=lambda entry: -entry["mean"])[:LISTED]
-        return {"headline": _plain(best[0], "Best actor", unit), "rows": _means(best)}
+        best = listed(sorted(actors, key=lambda entry: -entry["mean"])[:LISTED])
+        return {"headline": _plain(best[0], "Best actor", unit), "bars": _means(best)}
     return {"headline": None}
 
 
 def _plain(entry: Entry, caption: str, unit: str) -> Headline:
-    """Return a headline without a comparison."""
-    return Headline(caption=caption, number=number(entry["mean"]), unit=unit, error=number(entry["mean_error"]))
+    return Headline(caption=caption, number=number(entry.mean), unit=unit, error=number(entry.error))
 
 
-def _best(baseline: Entry, best: Entry, unit: str) -> Headline:
-    """Return the headline of the best profileset."""
-    headline = _plain(best, "Best variant", unit)
-    change, tone = _change(baseline, best), _tone(baseline, best)
-    if change is None:
-        return headline
-    if tone == "even":
-        return replace(headline, explanation="within the margin of error")
-    explanation = "over the baseline" if change > 0 else "from the baseline"
-    return replace(headline, difference=percent(change), explanation=explanation, tone=tone)
-
-
-def _gains(baseline: Entry, entries: Sequence[Entry]) -> list[Row]:
-    """Return profilesets with their differences from the baseline, or their means if the baseline's is zero."""
-    changes = [change for change in (_change(baseline, entry) for entry in entries) if change is not None]
-    if len(changes) < len(entries):
-        return _means(entries)
+def _gains(compared: Compared, unit: str) -> dict[str, Any]:
+    """Return the best profileset and the differences from the baseline, or means if the baseline's is zero."""
+    headline = _plain(compared.entries[0], "Best variant", unit)
+    found = map(compared.change_of, compared.entries)
+    changes = [change for change in found if change is not None and math.isfinite(change)]
+    if len(changes) < len(compared.entries):
+        return {"headline": headline, "bars": _means(compared.entries)}
+    if compared.kinds[0] == EVEN:
+        headline = replace(headline, explanation="within the margin of error")
+    else:
+        explanation = "over the baseline" if changes[0] > 0 else "from the baseline"
+        headline = replace(
+            headline, difference=percent(changes[0]), explanation=explanation, kind=compared.kinds[0]
+        )
     largest = max(map(abs, changes)) or 1.0
-    return [
-        Row(name=entry["name"], value=percent(change), tone=_tone(baseline, entry), width=abs(change) / largest)
-        for entry, change in zip(entries, changes, strict=True)
-    ]
+    parts = zip(compared.entries, changes, compared.kinds, strict=True)
+    return {
+        "headline": headline,
+        "bars": [
+            Bar(name=entry.name, value=percent(change), kind=kind, width=abs(change) / largest)
+            for entry, change, kind in parts
+        ],
+    }
 
 
-def _means(entries: Sequence[Entry]) -> list[Row]:
-    """Return entries with their means."""
-    largest = max(abs(entry["mean"]) for entry in entries) or 1.0
+def _means(entries: Sequence[Entry]) -> list[Bar]:
+    largest = max(abs(entry.mean) for entry in entries) or 1.0
     return [
-        Row(name=entry["name"], value=number(entry["mean"]), tone="even", width=abs(entry["mean"]) / largest)
+        Bar(name=entry.name, value=number(entry.mean), kind=EVEN, width=abs(entry.mean) / largest)
         for entry in entries
     ]
 
 
-def _change(baseline: Entry, entry: Entry) -> float | None:
-    """Return by how many percent an entry differs from the baseline, None for a baseline of zero."""
-    change = (entry["mean"] - baseline["mean"]) / abs(baseline["mean"]) * 100 if baseline["mean"] else math.inf
-    return change if math.isfinite(change) else None
-
-
-def _tone(baseline: Entry, entry: Entry) -> Tone:
-    """Return whether an entry is better or worse than the baseline by more than the margin of error."""
-    gain = entry["mean"] - baseline["mean"]
-    if abs(gain) <= math.hypot(entry["mean_error"], baseline["mean_error"]):
-        return "even"
-    return "good" if gain > 0 else "bad"
-
-
-def _spread(actor: Entry, known: Actor | None) -> Spread | None:
+def _spread(own: Entry, known: Actor | None) -> Spread | None:
     """Return the spread of an actor, None if the summary has none."""
-    if not actor["min"] < actor["max"]:
+    if own.low is None or own.high is None or own.low >= own.high:
         return None
     median = known.dps.median if known and known.dps else None
-    # PostgreSQL stores large numbers as integers, whose difference can be too large for a float.
-    low, high, mean, error = (float(actor[key]) for key in ("min", "max", "mean", "mean_error"))
-    return Spread(low=low, high=high, median=median, mean=mean, error=error)
+    return Spread(mean=own.mean, error=own.error, low=own.low, high=own.high, median=median)
 
 
 def _notes(job: Job, summary: Mapping[str, Any]) -> list[str]:
     """Return short facts: the number of variants or actors, an early end, the build."""
-    actor = summary.get("mainActor") or {}
-    variants, actors = actor.get("profilesets", {}).get("count", 0), summary.get("actors", {}).get("count", 0)
+    main = summary.get("mainActor") or {}
+    variants, actors = main.get("profilesets", {}).get("count", 0), summary.get("actors", {}).get("count", 0)
     notes = [f"{variants:,} variant{'s' if variants != 1 else ''}"] if variants else []
     notes += [f"{actors:,} actors"] if actors > 1 and not variants else []
     notes += ["Ended early"] if summary.get("partial") else []
     return notes + ([f"Build {job.build.simc_version}"] if job.build else [])
 
 
-def _reason(job: Job) -> str:
-    """Return why there is no result."""
-    if not job.is_terminal:
-        return "There is no result yet."
-    return labels.public_reason(job) or "This job has no results."
-
-
-def _specialization(known: Actor | None) -> str:
-    """Return specialization and class as one name, empty if both are unknown."""
-    name = names.specialization_of(known.class_name, known.specialization) if known else ""
-    return "" if name.casefold().startswith("unknown") else name
-
-
-def _fight(details: Details | None) -> str:
+def _fight(fight: Fight) -> str:
     """Return the fight as "Patchwerk · 1 target · 5:00"."""
-    if details is None:
-        return ""
-    fight = details.fight
     parts = [fight.style]
     parts += [f"{fight.targets:,} target{'s' if fight.targets != 1 else ''}"] if fight.targets else []
     parts += ["{}:{:02}".format(*divmod(round(min(fight.length, 86_400)), 60))] if fight.length else []

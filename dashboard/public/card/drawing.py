@@ -1,14 +1,28 @@
-"""The drawing of a job's picture: 1200 by 630 pixels, always dark, readable at a third of its size."""
+"""The drawing of a job's picture: 1200 by 630 pixels, always dark, readable at a third of its size.
+
+Texts are untrusted, of any length and in any script.
+"""
 
 import io
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
-from PIL import Image, ImageDraw
+from django.conf import settings
+from PIL import Image, ImageDraw, ImageFont
 from PIL.ImageFont import FreeTypeFont
 
-from dashboard.public.card.content import Card, Headline, Row, Spread, Tone, number
-from dashboard.public.card.text import clean, fit, font, is_left_to_right, wrap
+from dashboard.public.card.content import Bar, Card, Headline, number
+from dashboard.results.headline import Spread
+from dashboard.results.ranking import EVEN, GAIN, LOSS
+from dashboard.results.scale import Scale
 
+FONTS = Path(settings.BASE_DIR) / "static" / "fonts"
+ELLIPSIS = "…"
+# Longer texts are cut before they are measured.
+MAX_CHARACTERS = 300
 SIZE = (1200, 630)
 LEFT, RIGHT, BOTTOM = 76, 1136, 574
 # The column with the best entries or the spread
@@ -18,8 +32,8 @@ GROUND, INK, MUTED, EMPTY = "#14171b", "#e8e6e1", "#a3abb5", "#31363d"
 ACCENT = "#8bb9f0"
 # The ground of static/icon.svg
 MARK = "#3b4cc0"
-BARS: dict[Tone, str] = {"good": "#4a9d72", "bad": "#c05a52", "even": "#7c848e"}
-TEXTS: dict[Tone, str] = {"good": "#79cd9f", "bad": "#f19a92", "even": MUTED}
+BARS = {GAIN: "#4a9d72", LOSS: "#c05a52", EVEN: "#7c848e"}
+TEXTS = {GAIN: "#79cd9f", LOSS: "#f19a92", EVEN: MUTED}
 CLASSES = {
     "death knight": "#c41e3a",
     "demon hunter": "#b850d8",
@@ -53,13 +67,14 @@ def paint(card: Card) -> Image.Image:
     accent = CLASSES.get(card.class_name.casefold(), ACCENT)
     canvas.rectangle((0, 0, 11, SIZE[1]), fill=accent)
     _draw_mark(image)
-    _draw_header(canvas, card)
+    _write(canvas, (LEFT + 50, 79), card.brand, font(26, bold=True), width=420)
+    _write(canvas, (RIGHT, 79), card.fight, font(26), width=560, fill=MUTED, anchor="rs")
     _draw_title(canvas, card, accent)
     if card.headline is None:
         _draw_status(canvas, card)
     else:
         _draw_headline(canvas, card.headline)
-    _draw_rows(canvas, card.rows)
+    _draw_bars(canvas, card.bars)
     if card.spread:
         _draw_spread(canvas, card.spread)
     return image
@@ -86,14 +101,7 @@ def _mark_line() -> Iterator[tuple[float, float]]:
         yield from ((x, y), (32 - x, y), (12.5 + 7 * t, 25.5))
 
 
-def _draw_header(canvas: ImageDraw.ImageDraw, card: Card) -> None:
-    """Draw the brand, and the fight at the right."""
-    _write(canvas, (LEFT + 50, 79), card.brand, font(26, bold=True), width=420)
-    _write(canvas, (RIGHT, 79), card.fight, font(26), width=560, fill=MUTED, anchor="rs")
-
-
 def _draw_title(canvas: ImageDraw.ImageDraw, card: Card, accent: str) -> None:
-    """Draw the title, and below it the class and the notes."""
     face, y = font(54, bold=True), 177
     lines = wrap(clean(card.title), face, RIGHT - LEFT)
     for line in lines:
@@ -111,7 +119,7 @@ def _draw_headline(canvas: ImageDraw.ImageDraw, headline: Headline) -> None:
     y = BOTTOM - 10 if has_last_line else BOTTOM + 42
     if has_last_line:
         difference = font(34, bold=True)
-        end = _write(canvas, (LEFT, y), headline.difference, difference, width=240, fill=TEXTS[headline.tone])
+        end = _write(canvas, (LEFT, y), headline.difference, difference, width=240, fill=TEXTS[headline.kind])
         start = end + 10 if headline.difference else LEFT
         _write(canvas, (start, y), headline.explanation, font(28), width=LEFT + width - start, fill=MUTED)
     end = _write(canvas, (LEFT, y - 52), headline.unit, font(30))
@@ -122,19 +130,18 @@ def _draw_headline(canvas: ImageDraw.ImageDraw, headline: Headline) -> None:
     _write(canvas, (LEFT, y - 208), headline.caption, font(28), fill=MUTED)
 
 
-def _draw_rows(canvas: ImageDraw.ImageDraw, rows: Sequence[Row]) -> None:
-    """Draw the best entries with their bars."""
-    for place, row in enumerate(rows, start=1):
-        bottom = BOTTOM - (len(rows) - place) * ROW_HEIGHT
+def _draw_bars(canvas: ImageDraw.ImageDraw, bars: Sequence[Bar]) -> None:
+    for place, bar in enumerate(bars, start=1):
+        bottom = BOTTOM - (len(bars) - place) * ROW_HEIGHT
         y = bottom - 30
         _write(canvas, (COLUMN, y), str(place), font(28), fill=MUTED)
-        value = fit(row.value, font(28, bold=True), 240)
-        color = INK if row.tone == "even" else TEXTS[row.tone]
+        value = fit(bar.value, font(28, bold=True), 240)
+        color = INK if bar.kind == EVEN else TEXTS[bar.kind]
         canvas.text((RIGHT, y), value, color, font(28, bold=True), anchor="rs")
         room = RIGHT - NAMES - font(28, bold=True).getlength(value) - 24
-        _write_name(canvas, (NAMES, y), row.name, font(28), width=room)
-        end = NAMES + max(round((RIGHT - NAMES) * min(row.width, 1.0)), 6)
-        canvas.rounded_rectangle((NAMES, bottom - 12, end, bottom), 3, fill=BARS[row.tone])
+        _write_name(canvas, (NAMES, y), bar.name, font(28), width=room)
+        end = NAMES + max(round((RIGHT - NAMES) * min(bar.width, 1.0)), 6)
+        canvas.rounded_rectangle((NAMES, bottom - 12, end, bottom), 3, fill=BARS[bar.kind])
 
 
 def _write_name(
@@ -143,7 +150,8 @@ def _write_name(
     """Write a name whose prefix, such as "Gem:", is grey, unless it is read from right to left."""
     text = fit(clean(name), face, width)
     prefix, colon, rest = text.partition(": ")
-    if not colon or not is_left_to_right(text):
+    is_right_to_left = any(unicodedata.bidirectional(one) in ("R", "AL") for one in text)
+    if not colon or is_right_to_left:
         canvas.text(at, text, INK, face, anchor="ls")
         return
     canvas.text(at, f"{prefix}:", MUTED, face, anchor="ls")
@@ -153,28 +161,27 @@ def _write_name(
 def _draw_spread(canvas: ImageDraw.ImageDraw, spread: Spread) -> None:
     """Draw the range as a pale bar, the interval of the mean as a bright one, and the median as a line."""
     top, height = 470, 24
+    axis = Scale(low=spread.low or 0.0, high=spread.high or 0.0)
 
     def x(value: float) -> float:
-        return COLUMN + (RIGHT - COLUMN) * min(max((value - spread.low) / (spread.high - spread.low), 0), 1)
+        return COLUMN + (RIGHT - COLUMN) * axis.part(value)
 
     canvas.rounded_rectangle((COLUMN, top, RIGHT, top + height), 4, fill=EMPTY)
-    low, high = x(spread.mean - spread.error), x(spread.mean + spread.error)
+    low, high = x(spread.bottom), x(spread.top)
     canvas.rectangle((low, top, max(high, low + 4), top + height), fill=ACCENT)
-    _write_figure(canvas, COLUMN, "Minimum", spread.low, anchor="l")
-    _write_figure(canvas, RIGHT, "Maximum", spread.high, anchor="r")
+    _write_figure(canvas, COLUMN, "Minimum", axis.low, anchor="l")
+    _write_figure(canvas, RIGHT, "Maximum", axis.high, anchor="r")
     if spread.median is not None:
         canvas.line((x(spread.median), top - 8, x(spread.median), top + height + 8), fill=INK, width=3)
         _write_figure(canvas, (COLUMN + RIGHT) / 2, "Median", spread.median, anchor="m")
 
 
 def _write_figure(canvas: ImageDraw.ImageDraw, x: float, label: str, value: float, *, anchor: str) -> None:
-    """Write a figure of the spread with its label below the bar."""
     _write(canvas, (x, 536), label, font(24), fill=MUTED, anchor=f"{anchor}s")
     _write(canvas, (x, 572), number(value), font(28), width=190, anchor=f"{anchor}s")
 
 
 def _draw_status(canvas: ImageDraw.ImageDraw, card: Card) -> None:
-    """Draw the status of a job without a result."""
     lines = wrap(clean(card.reason), font(30), RIGHT - LEFT)
     for number_of_line, line in enumerate(reversed(lines)):
         canvas.text((LEFT, 568 - 42 * number_of_line), line, MUTED, font(30), anchor="ls")
@@ -195,3 +202,39 @@ def _write(
     shown = fit(clean(text), face, width)
     canvas.text(at, shown, fill, face, anchor=anchor)
     return at[0] + face.getlength(shown)
+
+
+@cache
+def font(size: int, *, bold: bool = False) -> FreeTypeFont:
+    """Return the font in a size. Characters that it lacks are drawn as boxes."""
+    name = "DejaVuSansCondensed-Bold.ttf" if bold else "DejaVuSansCondensed.ttf"
+    return ImageFont.truetype(FONTS / name, size)
+
+
+def clean(text: str) -> str:
+    """Return a text on one line, without control characters and stacked accents, which could cover other texts."""
+    composed = unicodedata.normalize("NFC", " ".join(text[: 2 * MAX_CHARACTERS].split()))
+    visible = (one for one in composed if one.isprintable() and unicodedata.category(one)[0] != "M")
+    return "".join(visible)[:MAX_CHARACTERS].strip()
+
+
+def fit(text: str, face: FreeTypeFont, width: float) -> str:
+    """Return a clean text, cut with an ellipsis if it is wider than `width` pixels."""
+    if face.getlength(text) <= width:
+        return text
+    return text[: _fitting(text, face, width - face.getlength(ELLIPSIS))].rstrip() + ELLIPSIS
+
+
+def wrap(text: str, face: FreeTypeFont, width: float) -> list[str]:
+    """Return a clean text on at most two lines, cut with an ellipsis."""
+    if face.getlength(text) <= width:
+        return [text]
+    end = _fitting(text, face, width)
+    space = text.rfind(" ", 0, end + 1)
+    end = space if space > 0 else max(end, 1)
+    return [text[:end].rstrip(), fit(text[end:].lstrip(), face, width)]
+
+
+def _fitting(text: str, face: FreeTypeFont, width: float) -> int:
+    """Return how many of the first characters fit into `width` pixels."""
+    return bisect_right(range(1, len(text) + 1), width, key=lambda end: face.getlength(text[:end]))

@@ -1,4 +1,4 @@
-"""The address of a job's picture, for anyone with its link (docs/reference/contract.md#picture)."""
+"""The address of a job's picture, for anyone with its link (docs/reference/api.md#picture)."""
 
 import hashlib
 import threading
@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.http import parse_etags
 
 from clients.rate_limits import limited_by_address
-from dashboard.public.card.content import Card, card_of
+from dashboard.public.card.content import card_of
 from jobs.artifacts import retention
 from jobs.models import Job
 from jobs.results import details, queries
@@ -41,22 +41,22 @@ def card(request: HttpRequest, token: str) -> HttpResponse:
     if job is None:
         raise Http404
     content = card_of(job, known)
-    tag = _tag_of(content)
+    # The tag depends on everything that the picture shows.
+    tag = f'"{hashlib.sha256(repr((DESIGN, content)).encode()).hexdigest()[:32]}"'
     if tag in parse_etags(request.headers.get("If-None-Match", "").replace("W/", "")):
         response: HttpResponse = HttpResponseNotModified()
     else:
         try:
-            response = HttpResponse(_picture(content), content_type="image/png")
+            with _one_at_a_time():
+                # Imported late because it needs 5 MB, which a process without pictures can save.
+                from dashboard.public.card.drawing import draw
+
+                response = HttpResponse(draw(content), content_type="image/png")
         except TooManyPictures:
             return HttpResponse(BUSY, status=503, content_type="text/plain", headers={"Retry-After": "2"})
     for name, value in {**HEADERS, "ETag": tag, "Cache-Control": _caching(job)}.items():
         response[name] = value
     return response
-
-
-def _tag_of(content: Card) -> str:
-    """Return the entity tag of a picture, which depends on everything that it shows."""
-    return f'"{hashlib.sha256(repr((DESIGN, content)).encode()).hexdigest()[:32]}"'
 
 
 def _caching(job: Job) -> str:
@@ -65,15 +65,6 @@ def _caching(job: Job) -> str:
         return "no-store"
     left = int((retention.kept_until(job) - timezone.now()).total_seconds())
     return f"public, max-age={max(0, min(left, MAX_AGE_SECONDS))}"
-
-
-def _picture(content: Card) -> bytes:
-    """Return the picture as PNG. Raises TooManyPictures."""
-    with _one_at_a_time():
-        # Imported late because it needs 5 MB, which a process without pictures can save.
-        from dashboard.public.card.drawing import draw
-
-        return draw(content)
 
 
 @contextmanager

@@ -28,7 +28,13 @@ class Command(BaseCommand):
         if account is None:
             raise CommandError(f"There is no account {options['account']!r}.")
         if options["undo"]:
-            self._undo(account)
+            try:
+                undone = accounts.undo(account, by=COMMAND_LINE)
+            except DeletionStarted:
+                raise CommandError("The grace period has ended, so the deletion cannot be undone.") from None
+            if not undone:
+                raise CommandError(f"{account} is not being deleted.")
+            self.stdout.write(f"The deletion of {account} was undone. Its keys stay revoked.")
             return
         deletion = accounts.request(account, by=COMMAND_LINE)
         if options["now"]:
@@ -36,12 +42,3 @@ class Command(BaseCommand):
             self.stdout.write(f"The data of {account} is being deleted.")
         else:
             self.stdout.write(f"The data of {account} will be deleted on {deletion.due_at:%Y-%m-%d %H:%M} UTC.")
-
-    def _undo(self, account: Account) -> None:
-        try:
-            undone = accounts.undo(account, by=COMMAND_LINE)
-        except DeletionStarted:
-            raise CommandError("The grace period has ended, so the deletion cannot be undone.") from None
-        if not undone:
-            raise CommandError(f"{account} is not being deleted.")
-        self.stdout.write(f"The deletion of {account} was undone. Its keys stay revoked.")

@@ -1,6 +1,7 @@
 """`exportaccount`: write the data of an account to a ZIP file."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,8 @@ from django.core.management.base import CommandError, CommandParser
 from billing.models import Account
 from clients import audit
 from clients.audit import COMMAND_LINE, Action
-from privacy import exports
+from privacy import account_data, archive
 from simservice.operations.commands import BaseCommand
-
-
-def _open_privately(path: str, flags: int) -> int:
-    """Open a new file that only its owner can read."""
-    return os.open(path, flags, mode=0o600)
 
 
 class Command(BaseCommand):
@@ -31,8 +27,9 @@ class Command(BaseCommand):
             raise CommandError(f"There is no account {options['account']!r}.")
         audit.record(account.pk, Action.ACCOUNT_EXPORTED, by=COMMAND_LINE)
         try:
-            with open(options["file"], "xb", opener=_open_privately) as target:
-                exports.write_account(account, target)
+            # Only its owner can read the file.
+            with open(options["file"], "xb", opener=partial(os.open, mode=0o600)) as target:
+                archive.write(target, account_data.sections(account), keep_alive=lambda: None)
         except OSError as error:
             raise CommandError(f"The export was not written: {error}.") from None
         self.stdout.write(f"Exported {account} to {options['file']}.")

@@ -40,7 +40,7 @@ def chart_of(*values: float, step: float = 1.0) -> DamageChart | None:
 def test_pets_are_folded_into_one_row() -> None:
     bolt, wolf, _ = breakdown_of(ABILITIES).rows
     assert (bolt.width, bolt.school, wolf.width) == ("100.0%", "frost", "80.0%")
-    assert (wolf.is_pet, [part.name for part in wolf.parts]) == (True, ["Bite"])
+    assert (wolf.ability.pet, [part.name for part in wolf.parts]) == (True, ["Bite"])
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_few_actors_are_side_by_side(count: int, beside: int) -> None:
 def test_an_actor_can_be_chosen(query: str, name: str) -> None:
     result = several(6, query)
     assert result.view.name == name
-    assert [choice.name for choice in result.choices if choice.is_current] == [name]
+    assert [choice["name"] for choice in result.choices if choice["is_current"]] == [name]
 
 
 def test_a_missing_actor_is_the_last_one() -> None:

@@ -57,13 +57,13 @@ def test_durations_are_words(seconds: float, expected: str) -> None:
 
 def test_a_funnel_narrows_from_stage_to_stage() -> None:
     first, last = result_of(summary("a", stages=STAGED)).funnel
-    assert (first.width, last.width) == ("100.0%", "40.0%")
-    assert (first.simulated, first.culled, last.simulated) == (100, 60, 40)
+    assert (first["width"], last["width"]) == ("100.0%", "40.0%")
+    assert (first["simulated"], first["culled"], last["simulated"]) == (100, 60, 40)
 
 
 def test_a_small_stage_stays_visible() -> None:
     stages = STAGED | {"stages": [STAGED["stages"][0], {**STAGED["stages"][1], "profilesets": 0}]}  # type: ignore[index]
-    assert result_of(summary("a", stages=stages)).funnel[1].width == "1.5%"
+    assert result_of(summary("a", stages=stages)).funnel[1]["width"] == "1.5%"
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,12 @@ def test_a_job_without_a_summary_has_no_result(job_summary: dict[str, Any] | Non
 def test_slots_are_rows_of_a_timeline() -> None:
     timeline = timeline_of([ran(0, 0, 10, shard=0), ran(1, 5, 20, shard=1), ran(1, 20, 40, shard=2)])
     assert timeline is not None
-    assert [(seat.number, len(seat.bars), seat.busy) for seat in timeline.seats] == [(1, 1, 10.0), (2, 2, 35.0)]
-    bar = timeline.seats[1].bars[0]
-    assert (bar.x, bar.width, bar.kind) == ("12.50%", "37.50%", "shard")
+    assert [(seat["number"], len(seat["bars"]), seat["busy"]) for seat in timeline["seats"]] == [
+        (1, 1, 10.0),
+        (2, 2, 35.0),
+    ]
+    bar = timeline["seats"][1]["bars"][0]
+    assert (bar["x"], bar["width"], bar["kind"]) == ("12.50%", "37.50%", "shard")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.factories import make_member
 pytestmark = pytest.mark.django_db
 PROFILESETS = 5_000
 PREFIXES = ("Trinket", "Gem", "Enchant", "Head", "Ring")
-# The aim is 80 ms on an idle machine (`python -m bench.pages`); tests share theirs.
+# The aim is 80 ms on an idle machine; tests share theirs.
 MAX_CPU_SECONDS = 0.25
 MAX_BYTES = 150 * 1024
 GEAR = [{"slot": f"slot {number}", "name": "An item of the vault", "id": 1, "ilevel": 684} for number in range(16)]

@@ -1,4 +1,4 @@
-"""`POST jobs/batch`: several submissions in one request (docs/reference/contract.md#batches)."""
+"""`POST jobs/batch`: several submissions in one request (docs/reference/api.md#batches)."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""`POST jobs/{id}/cancel` (docs/reference/contract.md#cancel-a-job)."""
+"""`POST jobs/{id}/cancel` (docs/reference/api.md#cancel-a-job)."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Credit and time limits in both variants (docs/reference/contract.md#variants)."""
+"""Credit and time limits in both variants (docs/reference/api.md#variants)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reservation of credits at submission (docs/reference/contract.md#reservations)."""
+"""Reservation of credits at submission (docs/reference/limits.md#reservations)."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_missing_credits_report_the_affordable_limit(api: Api, account: Account)
     response = submit(api, maxRuntimeSeconds=60)
     assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits_liability")
     meta = response.json()["meta"]
-    assert meta.pop("docsUrl").endswith("/docs#insufficient_credits_liability")
+    assert meta.pop("docsUrl").endswith("/docs/errors#insufficient_credits_liability")
     assert meta == {
         "reason": "insufficient_credits",
         "ceilingMaxCredits": 1920,
@@ -99,7 +99,7 @@ def test_without_a_limit_the_fee_is_added_to_one_second(api: Api, account: Accou
     set_credits(account, FEE + 31)
     meta = submit(api, "high").json()["meta"]
     assert (meta["requiredCredits"], meta["maxAffordableCredits"]) == (FEE + 32, 31)
-    ledger.purchase(account, 9, reason="for the test")
+    ledger.correct(account, 9, reason="for the test")
     body = submit(api, "high").json()
     assert (body["runtime"]["priorityFeeCredits"], Hold.objects.get(job_id=body["id"]).credits) == (FEE, FEE + 40)
 

@@ -1,4 +1,4 @@
-"""Request id, error envelope and headers of all responses (docs/reference/contract.md#responses)."""
+"""Request id, error envelope and headers of all responses (docs/reference/api.md#requests-and-responses)."""
 
 import hashlib
 import re

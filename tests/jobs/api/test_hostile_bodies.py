@@ -11,12 +11,12 @@ from django.core.signals import request_started
 from django.db import close_old_connections
 from django.test import RequestFactory
 
-from bench import hostile
-from bench.hostile import Body
 from simservice.web.wsgi_handler import Handler
 from tests.conftest import Api
 from tests.factories import make_account, make_key
+from tests.jobs.api import hostile_bodies as hostile
 from tests.jobs.api.bodies import only_in
+from tests.jobs.api.hostile_bodies import Body
 
 pytestmark = [only_in("C"), pytest.mark.timeout(600)]
 

@@ -1,4 +1,4 @@
-"""The `idempotency-key` header (docs/reference/contract.md#idempotency-keys)."""
+"""The `idempotency-key` header (docs/reference/api.md#idempotency-keys)."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""`GET jobs` (docs/reference/contract.md#list-jobs)."""
+"""`GET jobs` (docs/reference/api.md#list-jobs)."""
 
 from datetime import timedelta
 from typing import Any

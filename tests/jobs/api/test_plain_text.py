@@ -1,4 +1,4 @@
-"""`POST jobs` with a plain-text body (docs/reference/contract.md#plain-text)."""
+"""`POST jobs` with a plain-text body (docs/reference/api.md#plain-text)."""
 
 from typing import Any
 

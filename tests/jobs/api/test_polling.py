@@ -1,4 +1,4 @@
-"""Polling: `ETag`, 304 and the suggested interval (docs/reference/contract.md#job-status)."""
+"""Polling: `ETag`, 304 and the suggested interval (docs/reference/api.md#job-status)."""
 
 from collections.abc import Callable
 from datetime import timedelta

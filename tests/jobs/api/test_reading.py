@@ -1,4 +1,4 @@
-"""Job object, status, result, artifacts and manifest (docs/reference/contract.md#read-jobs)."""
+"""Job object, status, result, artifacts and manifest (docs/reference/api.md#read-jobs)."""
 
 import io
 from collections.abc import Callable

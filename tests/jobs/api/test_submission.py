@@ -1,4 +1,4 @@
-"""`POST jobs` with a JSON body (docs/reference/contract.md#submit-a-job)."""
+"""`POST jobs` with a JSON body (docs/reference/api.md#submit-a-job)."""
 
 import codecs
 import gzip
@@ -20,7 +20,7 @@ from jobs.lifecycle import job_moves
 from jobs.models import Job, JobEvent
 from jobs.results import queries
 from jobs.submission.accept import submit
-from jobs.submission.idempotency import KeyedRequest
+from jobs.submission.idempotency import ByIdempotencyKey
 from jobs.submission.validation import Sender
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -353,7 +353,7 @@ def test_concurrent_submissions_do_not_exceed_the_limit(transactional_db: None) 
             submit(
                 submission,
                 sender=Sender(fresh_key.client, fresh_key),
-                deduplication=KeyedRequest(fresh_key, None, submission, render=str),
+                once=ByIdempotencyKey(fresh_key, None, submission, render=str),
             )
             outcomes.append(True)
         except ActiveJobLimitReached:

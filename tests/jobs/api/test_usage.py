@@ -1,4 +1,4 @@
-"""`GET usage` (docs/reference/contract.md#usage)."""
+"""`GET usage` (docs/reference/api.md#usage)."""
 
 from datetime import UTC, timedelta
 from typing import Any

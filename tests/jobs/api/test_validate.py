@@ -1,4 +1,4 @@
-"""`POST jobs/validate`: what would happen to a submission (docs/reference/contract.md#dry-run)."""
+"""`POST jobs/validate`: what would happen to a submission (docs/reference/api.md#dry-run)."""
 
 import math
 from collections.abc import Callable

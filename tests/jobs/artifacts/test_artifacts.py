@@ -14,12 +14,13 @@ from pytest_django import Settings
 
 from jobs.artifacts import artifact_files
 from jobs.artifacts.artifact_files import NotStored
+from jobs.errors import WorkerStops
 from jobs.execution import attempt
 from jobs.lifecycle import job_moves
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queue import sweep
 from simservice import shutdown
-from simservice.shutdown import Stop, WorkerStops
+from simservice.shutdown import Stop
 from tests.concurrency import while_locked
 from tests.factories import make_running_job
 from tests.jobs.simulators import claim, content, run
@@ -36,14 +37,15 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def before_attempt(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], object]) -> None:
     """Run an action before the second or third attempt at a save."""
-    require_time, tries = shutdown.stop.require_time, itertools.count(2)
+    has_time, tries = shutdown.stop.has_time, itertools.count(2)
 
-    def act() -> None:
-        require_time()
+    def act() -> bool:
+        result = has_time()
         if next(tries) == number:
             action()
+        return result
 
-    monkeypatch.setattr(shutdown.stop, "require_time", act)
+    monkeypatch.setattr(shutdown.stop, "has_time", act)
 
 
 def store(job: Job, data: bytes = b"mage=x\n") -> Artifact:

@@ -20,7 +20,7 @@ from jobs.artifacts import credentials
 from jobs.artifacts.credentials import GameCredentials
 from jobs.errors import CredentialStoreUnavailable
 from jobs.execution import attempt, runner
-from jobs.execution.scrubbing import MARK, Scrubber, scrubber_of
+from jobs.execution.outputs import MARK, Scrubber, scrubber_of
 from jobs.lifecycle import cancellation, job_moves
 from jobs.live.progress import log_entries_of
 from jobs.models import Artifact, Job, JobEvent, Run

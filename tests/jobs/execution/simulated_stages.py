@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.execution.stage_progress import ProgressEstimate
-from jobs.planning.multistage import Stage, beaten, one_run, plan, replicates
-from jobs.planning.replicates import pooled, widening
-from jobs.planning.stage_statistics import StageStatistics
+from jobs.execution.progress import ProgressEstimate
+from jobs.planning.multistage import Stage, beaten, one_run, plan, pooled, replicates, widening
+from jobs.planning.past_jobs import StageStatistics
 from simc.profiles.analysis import analyse
 from simc.profiles.numbers import Bounds
 from simc.profiles.policy import Rules

@@ -12,15 +12,14 @@ from django.db import OperationalError
 from pytest_django import Settings
 
 from jobs.artifacts import artifact_files
-from jobs.execution import attempt, run_ends, stages, verdict
+from jobs.errors import WorkerStops
+from jobs.execution import attempt, verdict
 from jobs.execution.lease import LeaseLost
-from jobs.execution.simulation import BuildBroken
+from jobs.execution.simulator_run import BuildBroken
 from jobs.lifecycle import job_moves
 from jobs.live.progress import progress_of
 from jobs.models import Artifact, Build, Job, JobDetails, Run
 from jobs.results import details
-from sandbox.process import Ended
-from simservice.shutdown import WorkerStops
 from simservice.storages.local import LocalStorage
 from tests.factories import make_job
 from tests.jobs.simulators import content, make_stand_in, run
@@ -160,11 +159,11 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
     settings.HEARTBEAT_SECONDS = 0.1
     make_stand_in(tmp_path, "time.sleep(60)")
     make_job()
-    job = job_moves.claim("worker-1")
+    job = job_moves.claim_job("worker-1")
     assert job is not None
     start_run = job_moves.start_run
 
-    def requeue_once_running(job: Job, **named: Any) -> Run | None:
+    def requeue_once_running(job: Job, **named: Any) -> int | None:
         run = start_run(job, **named)
         job_moves.requeue(Job.objects.get(pk=job.pk), reason="taken")
         return run
@@ -179,14 +178,14 @@ def test_a_lost_attempt_writes_nothing_and_stops_its_simulator(tmp_path: Path, s
 
 
 def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> None:
-    record_end = run_ends.record_end
+    end_run = job_moves.end_run
 
-    def woken_up(run: Run, end: Ended) -> Iterator[int]:
-        job_moves.requeue(Job.objects.get(pk=run.job_id), reason="taken")
-        return record_end(run, end)
+    def woken_up(fields: Mapping[str, Any]) -> Iterator[int]:
+        job_moves.requeue(Job.objects.get(), reason="taken")
+        return end_run(fields)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "record_end", woken_up)
+        patch.setattr(job_moves, "end_run", woken_up)
         job = run()
     lost = Run.objects.get(job=job)
     assert (lost.stopped_for, lost.wall_ms, lost.exit_code) == ("lost", None, None)
@@ -194,7 +193,7 @@ def test_a_worker_that_resumes_does_not_record_a_lost_run(minisim: Build) -> Non
 
 def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
     make_job()
-    job = job_moves.claim("worker-1")
+    job = job_moves.claim_job("worker-1")
     assert job is not None
     conclude = attempt.conclude
 
@@ -213,10 +212,10 @@ def test_files_of_a_lost_attempt_are_removed(minisim: Build) -> None:
 
 
 def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(job: Job, **named: Any) -> Run | None:
+    def broken(job: Job, **named: Any) -> None:
         raise OperationalError
 
-    monkeypatch.setattr(job_moves, "start_run", broken)
+    monkeypatch.setattr(attempt, "prepare", broken)
     job = run()
     assert (job.status, job.error_code) == ("starting", None)
 
@@ -272,7 +271,7 @@ def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.Monk
 
 
 def test_an_internal_error_ends_the_job_without_charge(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "judge", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(verdict, "outcome_of", lambda *_, **__: 1 / 0)
     job = run()
     assert (job.status, job.error_code, job.credits_consumed) == ("failed", "internal", 0)
 

@@ -13,12 +13,13 @@ from billing import ledger
 from billing.models import GrantReason, Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs.execution import attempt, budget, simulation, watcher
-from jobs.execution.budget import Budget
+from jobs.execution import attempt, simulator_run, time_limits
+from jobs.execution.time_limits import Budget
 from jobs.lifecycle import job_moves
 from jobs.models import Job
 from jobs.operations import hold_audit
 from jobs.submission import accept
+from jobs.submission.validation import Ceilings
 from tests.billing.ledger_state import expire_now
 from tests.factories import make_account, make_job, start_attempt
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run
@@ -48,10 +49,10 @@ def held_credits(job: Job) -> int:
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Extend budgets by one second whenever less than one is left."""
-    for module in (accept, budget):
+    for module in (accept, time_limits):
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
-    monkeypatch.setattr(budget, "MIN_AHEAD_SECONDS", 1)
-    monkeypatch.setattr(budget, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "MIN_AHEAD_SECONDS", 1)
+    monkeypatch.setattr(time_limits, "RETRY_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +61,8 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["a slice", "a small ceiling", "less than a second"],
 )
 def test_the_first_reservation_is_one_slice(ceiling: int, first_slice: int, first_second: int) -> None:
-    job = make_job(ceiling_credits=ceiling)
-    assert (accept.first_slice(job), accept.first_second(job)) == (first_slice, first_second)
+    ceilings = Ceilings(credits=ceiling, runtime_seconds=100, queue_seconds=1800, capped=False)
+    assert accept.reservation(ceilings, credits_per_second=32) == (first_second, first_slice)
 
 
 def test_the_fee_is_held_but_not_available_for_the_run() -> None:
@@ -106,7 +107,7 @@ def test_credits_below_one_second_stay_in_the_account() -> None:
 def test_credits_that_arrive_in_time_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = sliced(held_credits=320)
     budget.extend_when_due(ran_seconds=5)
-    ledger.purchase(budget.job.account, 10_000, reason="for a test")
+    ledger.correct(budget.job.account, 10_000, reason="for a test")
     budget.extend_when_due(ran_seconds=5.1)
     assert budget.held_credits == 320
     budget.next_at = 0
@@ -245,8 +246,8 @@ def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> 
 
 
 def test_a_late_watcher_does_not_let_a_job_exceed_its_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher.Watcher, "seconds_left", 30.0)
-    monkeypatch.setattr(simulation, "WATCH_SECONDS", 30.0)
+    monkeypatch.setattr(time_limits.JobLimit, "seconds_left", 30.0)
+    monkeypatch.setattr(simulator_run, "WATCH_SECONDS", 30.0)
     make_stand_in(tmp_path, "time.sleep(60)")
     job = run(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", "max_credits_reached", 32)

@@ -15,8 +15,7 @@ from jobs.artifacts.artifact_files import NotStored
 from jobs.enums import Priority, ReturnCause, Status
 from jobs.execution import runner
 from jobs.execution.lease import LeaseLost
-from jobs.execution.machine import DISK_FULL, Machine
-from jobs.execution.simulation import MachineFault, RunLost
+from jobs.execution.machine import DISK_FULL, Machine, MachineFault, RunLost
 from jobs.models import Build, Job, JobEvent
 from jobs.queue import announcements
 from sandbox.layers import SandboxUnavailable

@@ -13,8 +13,7 @@ from django.test import Client as HttpClient
 from pytest_django import Settings
 
 from clients.models import ApiKey
-from jobs.execution.outputs import Outputs
-from jobs.execution.scrubbing import Scrubber
+from jobs.execution.outputs import Outputs, Scrubber
 from jobs.models import Artifact, Job
 from sandbox.private_directory import PrivateDirectory
 from simservice.storages import seekable_gzip
@@ -127,7 +126,10 @@ def test_a_linked_html_report_is_listed_as_missing(
         directory.log(stream).touch()
     make(directory.cwd / "report.html", directory.log("stderr"))
     outputs = Outputs(make_running_job(), directory, Scrubber(), stage=2, has_html=True)
-    stored = [artifact.kind for artifact in outputs.store(ran="", ids=iter(()))]
+    stored = []
+    for kind, opened in outputs.artifacts(""):
+        opened.close()
+        stored.append(kind)
     assert stored == ["input", "stdout_log", "stderr_log"]
     assert {"kind": "html_report", "stage": 2, "reason": reason} in outputs.missing
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.execution.live_results import LiveResults, has_means
+from jobs.execution.progress import LiveResults, has_means
 from jobs.live.preview import LISTED_PROFILESETS, Figures, Preview
 from simc.profiles.analysis import analyse
 from simc.profiles.numbers import Bounds
@@ -84,7 +84,7 @@ def test_a_new_phase_ends_the_one_before() -> None:
 
 
 def test_names_that_no_profile_can_have_are_ignored(live: LiveResults, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.execution.live_results.MAX_NAME_CHARACTERS", 10)
+    monkeypatch.setattr("jobs.execution.progress.MAX_NAME_CHARACTERS", 10)
     live.add(run("a" * 11))
     assert live.ranked == {}
 

@@ -56,7 +56,7 @@ def test_both_logs_are_kept_however_a_job_ends(
     assert content(job, STDERR).startswith(b"a warning\n")
 
 
-@pytest.mark.parametrize("broken", [(verdict, "judge"), (command, "input_text")], ids=["judging", "storing"])
+@pytest.mark.parametrize("broken", [(verdict, "outcome_of"), (command, "input_text")], ids=["judging", "storing"])
 def test_an_internal_error_keeps_only_the_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str]
 ) -> None:

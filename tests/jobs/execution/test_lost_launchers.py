@@ -11,8 +11,8 @@ from django.utils import timezone
 from jobs.execution import attempt
 from jobs.models import Artifact, Job, Run
 from jobs.queue import sweep
-from sandbox.launcher_client import LauncherClient, LauncherFailed
-from sandbox.process import SimulatorProcess
+from sandbox.client import LauncherClient, LauncherFailed
+from sandbox.process import ConfinedProcess
 from tests.factories import make_job
 from tests.jobs.simulators import claim, make_stand_in, run_with_action
 
@@ -27,14 +27,14 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("victim", ["launcher_pid", "pid"], ids=["launcher", "supervisor"])
 def test_a_job_whose_launcher_dies_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str) -> None:
     make_stand_in(tmp_path, "time.sleep(60)")
-    processes: list[SimulatorProcess] = []
-    start = SimulatorProcess.start
+    processes: list[ConfinedProcess] = []
+    start = ConfinedProcess.start
 
-    def started(process: SimulatorProcess) -> None:
+    def started(process: ConfinedProcess) -> None:
         start(process)
         processes.append(process)
 
-    monkeypatch.setattr(SimulatorProcess, "start", started)
+    monkeypatch.setattr(ConfinedProcess, "start", started)
     job = run_with_action(lambda _: os.kill(getattr(processes[0].supervisor, victim), signal.SIGKILL))
     assert (job.status, job.attempt) == ("running", 1)
     assert recovered(job).status == "queued"

@@ -9,7 +9,7 @@ from django.utils import timezone
 from billing.models import Hold
 from jobs import registry
 from jobs.enums import Channel
-from jobs.execution.preparation import prepare
+from jobs.execution.attempt import prepare
 from jobs.lifecycle import job_moves
 from jobs.models import Build, Job, JobProfile
 from tests.factories import BuildFactory, make_job, make_running_job

@@ -94,7 +94,7 @@ def test_a_worker_runs_all_waiting_jobs() -> None:
 @pytest.mark.django_db
 def test_a_slot_that_finds_no_job_claims_once(monkeypatch: pytest.MonkeyPatch) -> None:
     claims_made: list[str] = []
-    monkeypatch.setattr(claims, "claim", lambda worker, **_: claims_made.append(worker))
+    monkeypatch.setattr(claims, "claim_work", lambda worker, **_: claims_made.append(worker))
     simulation_worker.simulate()
     assert (claims_made, messages()) == ([simulation_worker.slot_name()], {})
 
@@ -124,7 +124,7 @@ def test_a_slot_survives_a_failed_claim(monkeypatch: pytest.MonkeyPatch, caplog:
 
     job = make_job()
     with monkeypatch.context() as patch:
-        patch.setattr(claims, "claim", fail)
+        patch.setattr(claims, "claim_work", fail)
         simulation_worker.simulate()
     assert [record.message.partition(":")[0] for record in caplog.records] == ["a slot stopped"]
     simulation_worker.simulate()

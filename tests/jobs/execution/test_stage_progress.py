@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from jobs.execution.stage_progress import ProgressEstimate
+from jobs.execution.progress import ProgressEstimate
 from jobs.planning.multistage import Stage
-from jobs.planning.stage_statistics import StageStatistics, statistics_of
+from jobs.planning.past_jobs import StageStatistics, statistics_of
 from tests.jobs.execution.simulated_stages import Engine, SimulatedJob
 
 pytestmark = pytest.mark.slow

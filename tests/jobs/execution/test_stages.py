@@ -11,10 +11,11 @@ import pytest
 from django.db import OperationalError
 
 from clients.models import ApiKey
-from jobs.execution import stages
-from jobs.execution.outputs import Outputs
-from jobs.execution.watcher import Watcher
+from jobs.artifacts import artifact_files
+from jobs.execution import conductor
+from jobs.execution.time_limits import JobLimit
 from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Try
 from jobs.live.progress import progress_of
 from jobs.models import Artifact, Build, Job, Run
 from jobs.results import details
@@ -159,7 +160,7 @@ def test_the_best_survives_seeds_that_shift_results(tmp_path: Path) -> None:
 
 
 def test_without_replicates_the_same_seed_loses_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "widening", lambda *_: 1.0)
+    monkeypatch.setattr(conductor, "widening", lambda *_: 1.0)
     assert "set 8" not in last_stage_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
 
 
@@ -216,17 +217,17 @@ def test_no_stage_starts_after_the_cap_or_a_cancel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, code: str
 ) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    store = Outputs.store
+    store_all = artifact_files.store_all
 
-    def slow_storage(outputs: Outputs, **named: Any) -> list[Artifact]:
-        stored = store(outputs, **named)
+    def slow_storage(job: Job, *args: Any, **named: Any) -> list[Artifact]:
+        stored = store_all(job, *args, **named)
         if when == "cancelled":
-            job_moves.request_cancel(outputs.job)
+            job_moves.request_cancel(job)
         else:
-            monkeypatch.setattr(Watcher, "ran_seconds", 2.0)
+            monkeypatch.setattr(JobLimit, "ran_seconds", 2.0)
         return stored
 
-    monkeypatch.setattr(Outputs, "store", slow_storage)
+    monkeypatch.setattr(artifact_files, "store_all", slow_storage)
     job = run_staged(ceiling_credits=32, ceiling_runtime_seconds=1)
     assert (job.error_code, job.credits_consumed) == (code, 32)
     assert [recorded.stage for recorded in Run.objects.filter(job=job)] == [1]
@@ -254,10 +255,10 @@ def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
     start_run = job_moves.start_run
 
-    def requeue_before_the_second(job: Job, *, build: Build, stage: int) -> Run | None:
+    def requeue_before_the_second(job: Job, *, build: Build, stage: int, shard: Try) -> int | None:
         if stage == 2:
             job_moves.requeue(Job.objects.get(pk=job.pk), reason="taken")
-        return start_run(job, build=build, stage=stage)
+        return start_run(job, build=build, stage=stage, shard=shard)
 
     monkeypatch.setattr(job_moves, "start_run", requeue_before_the_second)
     job = run_staged()

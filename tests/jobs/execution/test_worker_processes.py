@@ -158,7 +158,7 @@ def test_a_recovery_after_the_lease_expired_changes_nothing() -> None:
     stale = make_job_of(worker)
     stale.refresh_from_db()
     assert job_moves.requeue(Job.objects.get(pk=stale.pk), reason="the lease expired")
-    again = job_moves.claim("another:1:x:1")
+    again = job_moves.claim_job("another:1:x:1")
     assert again is not None
     assert not sweep.recover(stale, reason="killed")
     assert (status_of(stale), Job.objects.get(pk=stale.pk).attempt) == ("starting", 2)

@@ -17,7 +17,7 @@ def main() -> None:
 
     simulation_worker.process.register()
     recovered = worker_processes.recover_dead_workers()
-    job = job_moves.claim(simulation_worker.slot_name())
+    job = job_moves.claim_job(simulation_worker.slot_name())
     host, pid, _ = simulation_worker.process.name.split(":")
     assert host == socket.gethostname()
     sys.stdout.write(f"{host}:{pid} {recovered} {job.pk if job else 0}\n")

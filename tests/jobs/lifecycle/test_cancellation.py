@@ -50,7 +50,7 @@ def test_a_waiting_job_is_cancelled_at_once(status: Status) -> None:
         0,
     )
     assert "Nothing is billed" in str(cancelled.status_reason)
-    assert job_moves.claim("w") is None
+    assert job_moves.claim_job("w") is None
 
 
 @pytest.mark.parametrize("status", [Status.STARTING, Status.RUNNING])
@@ -101,7 +101,7 @@ def test_a_hundred_concurrent_cancels_count_once() -> None:
 
 
 def claimed(job: Job) -> None:
-    job_moves.claim("w")
+    job_moves.claim_job("w")
 
 
 def completed(job: Job) -> None:

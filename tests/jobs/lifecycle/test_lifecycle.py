@@ -1,7 +1,9 @@
 """The state machine: transitions, races, and constraints of the database."""
 
-import itertools
+from collections.abc import Callable
 from copy import copy
+from functools import partial
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -9,33 +11,47 @@ from django.db.models.functions import Now
 
 from jobs.enums import TERMINAL, MoveResult, Status
 from jobs.lifecycle import job_moves
-from jobs.lifecycle.job_moves import IllegalTransition, Outcome
-from jobs.models import Job, JobEvent
+from jobs.lifecycle.job_moves import Outcome
+from jobs.lifecycle.transitions import IllegalTransition, JobMove
+from jobs.models import CHARACTER_LENGTH, Build, Job, JobEvent
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
+from tests.jobs.api.job_states import STATES
 
 pytestmark = pytest.mark.django_db
 
 DONE = Outcome(status=Status.COMPLETED, summary={"metric": "dps"}, sim_duration_ms=1500, credits_consumed=64)
-END_STATUSES = "completed failed timed_out cancelled"
-MOVES = {
-    "pending": "queued starting failed cancelled",
-    "queued": "starting failed cancelled",
-    "starting": f"running queued {END_STATUSES}",
-    "running": f"queued {END_STATUSES}",
-}
+# The functions that move a job to a status
+FUNCTIONS: list[tuple[Callable[[Job], object], Status, tuple[JobMove, ...]]] = [
+    (job_moves.mark_queued, Status.QUEUED, (JobMove.ANNOUNCE,)),
+    (partial(job_moves.requeue, reason="lost"), Status.QUEUED, (JobMove.REQUEUE,)),
+    (lambda job: job_moves.start_run(job, build=Build()), Status.RUNNING, (JobMove.START,)),
+    *(
+        (partial(job_moves.finish, outcome=Outcome(status=status)), status, (JobMove.ABANDON, JobMove.END))
+        for status in TERMINAL
+    ),
+]
 FORBIDDEN = [
-    (before, after)
-    for before, after in itertools.product(Status, Status)
-    if after not in MOVES.get(before, "").split()
+    (before, function)
+    for function, after, moves in FUNCTIONS
+    for before in Status
+    # A running job starts further processes without a move.
+    if (before, after) != (Status.RUNNING, Status.RUNNING)
+    and not any(before in move.sources and after in move.targets for move in moves)
 ]
 
 
-@pytest.mark.parametrize(("before", "after"), FORBIDDEN)
-def test_no_other_transition_is_possible(before: Status, after: Status) -> None:
+@pytest.mark.parametrize(("before", "function"), FORBIDDEN)
+def test_no_other_transition_is_possible(before: Status, function: Callable[[Job], object]) -> None:
     job = make_job()
     job.status = before
     with pytest.raises(IllegalTransition):
-        job_moves.move(job, to=after)
+        function(job)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_only_waiting_jobs_are_claimed(status: Status) -> None:
+    job = STATES[status]()
+    assert job_moves.claim_job("w") == (job if status in JobMove.CLAIM.sources else None)
 
 
 def test_every_transition_is_recorded_with_its_attempt() -> None:
@@ -52,6 +68,45 @@ def test_every_transition_is_recorded_with_its_attempt() -> None:
         ("starting", "running", 1),
         ("running", "completed", 1),
     ]
+
+
+def test_an_end_stores_its_outcome() -> None:
+    job = make_running_job()
+    outcome = Outcome(
+        status=Status.TIMED_OUT,
+        error_code="execution_timeout",
+        reason='a "long" % reason' * 60,
+        exit_code="1",
+        sim_duration_ms=2**40,
+        slots_used=256,
+        credits_consumed=64,
+        summary={"mainActor": {"name": "Zoë'\\" * 60}, "x": [1.5, None]},
+        warnings=["Warning: no"],
+        missing_artifacts=[{"kind": "html_report", "stage": 1, "reason": "no"}],
+        percent=12.5,
+    )
+    assert job_moves.finish(job, outcome)
+    changed = {
+        "status": "timed_out",
+        "error_code": "execution_timeout",
+        "status_reason": outcome.reason and outcome.reason[:500],
+        "simulator_exit_code": "1",
+        "sim_duration_ms": 2**40,
+        "slots_used": 256,
+        "credits_consumed": 64,
+        "summary": outcome.summary,
+        "character": ("Zoë'\\" * 60)[:CHARACTER_LENGTH],
+        "warnings": outcome.warnings,
+        "missing_artifacts": outcome.missing_artifacts,
+        "percent": 12.5,
+        "worker": "",
+        "lease_expires_at": None,
+    }
+    row: dict[str, Any] = dict(Job.objects.values().get(pk=job.pk))
+    assert {name: row[name] for name in changed} == changed
+    kept = row.keys() - changed.keys() - {"completed_at", "updated_at"}
+    assert {name: row[name] for name in kept} == {name: getattr(job, name) for name in kept}
+    assert row["completed_at"] == row["updated_at"] > row["started_at"]
 
 
 def test_a_second_end_changes_nothing() -> None:

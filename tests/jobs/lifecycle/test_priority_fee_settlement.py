@@ -10,8 +10,7 @@ from billing import ledger
 from billing.models import Hold
 from clients.audit import SYSTEM
 from jobs.enums import Priority
-from jobs.execution import attempt
-from jobs.execution.stages import Stages
+from jobs.execution import attempt, verdict
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Job, Run
 from jobs.operations import hold_audit
@@ -73,7 +72,7 @@ def without_build(job: Job) -> None:
 
 
 def lost_too_often(job: Job) -> None:
-    assert job_moves.claim("worker-1")
+    assert job_moves.claim_job("worker-1")
     Job.objects.update(attempt=3, lease_expires_at=Now())
     sweep.recover_expired_leases()
 
@@ -119,7 +118,7 @@ def test_a_job_that_ran_reports_its_fee(tmp_path: Path) -> None:
 
 def test_the_fee_is_not_reported_after_an_internal_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, LEAVE_REPORT)
-    monkeypatch.setattr(Stages, "_outcome_of", fail)
+    monkeypatch.setattr(verdict, "outcome_of", fail)
     key, secret = make_key()
     job = run(key.client, priority=Priority.HIGH, priority_fee_credits=FEE)
     assert (job.error_code, paid(job)) == ("internal", 0)

@@ -109,7 +109,7 @@ def test_release_ends_a_job_and_returns_its_credits(operator: HttpClient) -> Non
 def test_an_attempt_that_was_not_confirmed_is_not_stopped(action: Callable[..., MoveResult]) -> None:
     seen = make_running_job()
     assert job_moves.requeue(Job.objects.get(pk=seen.pk), reason="lost")
-    assert job_moves.claim("another") is not None
+    assert job_moves.claim_job("another") is not None
     assert action(seen, by=SYSTEM) is MoveResult.TAKEN
     assert Job.objects.get(pk=seen.pk).worker == "another"
 
@@ -119,7 +119,7 @@ def test_another_attempt_is_shown_before_it_is_stopped(operator: HttpClient, act
     job = make_running_job()
     preview = admin_actions.choose(operator, JOBS, action, [job.pk])
     assert job_moves.requeue(Job.objects.get(pk=job.pk), reason="lost")
-    assert job_moves.claim("another") is not None
+    assert job_moves.claim_job("another") is not None
     again = admin_actions.confirm(operator, JOBS, preview)
     assert "Attempt 2 stops" in again.content.decode()
     assert Job.objects.get(pk=job.pk).worker == "another"

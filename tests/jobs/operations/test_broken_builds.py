@@ -15,15 +15,15 @@ from pytest_django import Settings
 
 from clients.models import ApiKey
 from jobs import registry
-from jobs.execution import attempt, simulation, stages
-from jobs.execution.machine import Machine
-from jobs.execution.simulation import RunLost
+from jobs.execution import attempt, simulator_run, stages
+from jobs.execution.machine import Machine, RunLost
+from jobs.execution.simulator_run import SimulatorRun
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, JobEvent, Run
 from jobs.operations import build_registration
 from jobs.planning.multistage import Stage
 from jobs.queue import claims, sweep
-from sandbox.process import LauncherLost, SimulatorNotStarted, SimulatorProcess
+from sandbox.process import ConfinedProcess, LauncherLost, NotStarted
 from tests.admin_actions import act, choose
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -39,7 +39,7 @@ PRINTS_ITS_VERSION = 'if "display_build=2" in sys.argv: sys.exit(print("Simulati
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry a build that does not start without a delay."""
-    monkeypatch.setattr(simulation, "SECOND_START_SECONDS", 0.0)
+    monkeypatch.setattr(simulator_run, "SECOND_START_SECONDS", 0.0)
 
 
 def stand_in(parent: Path, name: str, body: str = LEAVE_REPORT, *, days_old: int = 0) -> Build:
@@ -144,7 +144,7 @@ def test_a_machine_without_builds_leaves_their_branch_to_others(tmp_path: Path) 
     job = Job.objects.get(pk=submitted.pk)
     assert (job.status, job.error_code, job.queue_deadline_at) == ("queued", None, submitted.queue_deadline_at)
     assert build_of(job) == build
-    assert [claims.claim("w"), claims.claim("w")] == [on_another_branch, None]
+    assert [claims.claim_work("w"), claims.claim_work("w")] == [on_another_branch, None]
 
 
 @pytest.mark.parametrize("reason", ["", "w was killed"])
@@ -247,20 +247,20 @@ def test_a_simulator_exiting_with_127_does_not_break_its_build(tmp_path: Path) -
     assert build_of(job) == build
 
 
-@pytest.mark.parametrize("failure", [LauncherLost, SimulatorNotStarted])
+@pytest.mark.parametrize("failure", [LauncherLost, NotStarted])
 def test_a_lost_check_does_not_break_a_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
     """The simulator exits with 127, and the sandbox of the check that follows fails."""
     build = stand_in(tmp_path, "new", f"{PRINTS_ITS_VERSION}\nsys.exit(127)")
-    start, starts = SimulatorProcess.start, iter(range(9))
+    start, starts = ConfinedProcess.start, iter(range(9))
 
-    def fails_at_the_second(self: SimulatorProcess) -> None:
+    def fails_at_the_second(self: ConfinedProcess) -> None:
         if next(starts):
             raise failure("the launcher ended")
         start(self)
 
-    monkeypatch.setattr(SimulatorProcess, "start", fails_at_the_second)
+    monkeypatch.setattr(ConfinedProcess, "start", fails_at_the_second)
     monkeypatch.setattr(attempt, "LOST_PAUSE_SECONDS", 0.0)
     assert run().status == "running", "the sweep retries the job"
     build.refresh_from_db()
@@ -271,9 +271,9 @@ def test_a_failed_sandbox_does_not_break_a_build(tmp_path: Path, monkeypatch: py
     build = stand_in(tmp_path, "new")
 
     def fails(*_: object, **__: object) -> None:
-        raise SimulatorNotStarted("the sandbox lacks: own identity")
+        raise NotStarted("the sandbox lacks: own identity")
 
-    monkeypatch.setattr(SimulatorProcess, "start", fails)
+    monkeypatch.setattr(ConfinedProcess, "start", fails)
     job = run()
     assert (job.status, job.error_code) == ("queued", None)
     assert JobEvent.objects.latest("pk").reason.endswith("the sandbox does not start")
@@ -297,7 +297,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
     build = stand_in(tmp_path, "new")
     executable, moved_path = Path(build.executable), tmp_path / "aside"
     executable.rename(moved_path)
-    start_once = simulation.start_once
+    start_once = SimulatorRun._start
 
     def replaced_afterwards(*args: object, **named: object) -> object:
         try:
@@ -306,7 +306,7 @@ def test_a_build_replaced_meanwhile_is_retried(tmp_path: Path, monkeypatch: pyte
             if moved_path.exists():
                 moved_path.rename(executable)
 
-    monkeypatch.setattr(simulation, "start_once", replaced_afterwards)
+    monkeypatch.setattr(SimulatorRun, "_start", replaced_afterwards)
     job = run()
     assert (job.status, job.build) == ("completed", build)
 

@@ -17,7 +17,7 @@ from jobs.operations import build_registration, doctor, html_reports
 from jobs.submission import dry_run
 from jobs.submission.validation import Sender
 from sandbox import locales
-from sandbox.process import LauncherLost, SimulatorProcess
+from sandbox.process import ConfinedProcess, LauncherLost
 from simservice.operations.doctor import Level
 from tests.conftest import Api
 from tests.factories import make_key
@@ -110,7 +110,7 @@ def test_a_failed_sandbox_leaves_the_record(minisim: Build, monkeypatch: pytest.
     def fails(*_: object) -> None:
         raise LauncherLost("the launcher ended")
 
-    monkeypatch.setattr(SimulatorProcess, "start", fails)
+    monkeypatch.setattr(ConfinedProcess, "start", fails)
     Build.objects.update(html_failure="It crashed.")
     with pytest.raises(NotChecked):
         html_reports.check(minisim)
@@ -191,5 +191,5 @@ def test_the_form_shows_the_warning_without_a_line(unable: Build) -> None:
     submission = from_json(FOR_HTML)
     client = make_key()[0].client
     found = dry_run.run(submission, sender=Sender(client))
-    (shown,) = check_of(found, plan=client.account.plan).warnings
+    (shown,) = check_of(found, plan=client.account.plan)["warnings"]
     assert shown.startswith("The build midnight@")

@@ -13,13 +13,13 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from jobs import registry
-from jobs.execution import attempt, build_probe
+from jobs.execution import attempt
 from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
 from jobs.operations import build_registration
 from jobs.operations.build_registration import CheckedFile
-from sandbox.process import LauncherLost, SimulatorProcess
+from sandbox.process import ConfinedProcess, LauncherLost
 from simc.profiles import bundle
 from tests.factories import make_job
 from tests.jobs.bundles import FILES, write
@@ -83,7 +83,7 @@ def test_a_failed_sandbox_is_not_blamed_on_the_build(tmp_path: Path, monkeypatch
     def fails(*_: object) -> None:
         raise LauncherLost("the launcher ended")
 
-    monkeypatch.setattr(SimulatorProcess, "start", fails)
+    monkeypatch.setattr(ConfinedProcess, "start", fails)
     with pytest.raises(CommandError, match="was not checked: the launcher ended") as refused:
         registerbuild(script(tmp_path / "simc", f"echo '{VERSION}'"))
     # 3 would let `deploy/build-simulationcraft` remove the build.
@@ -113,7 +113,7 @@ def test_a_registered_commit_can_be_skipped(tmp_path: Path) -> None:
 
 
 def test_an_executable_that_hangs_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_probe, "PROBE_SECONDS", 1)
+    monkeypatch.setattr(build_registration, "PROBE_SECONDS", 1)
     with pytest.raises(CommandError, match="did not answer"):
         registerbuild(script(tmp_path / "simc", "sleep 60"))
 
@@ -300,7 +300,7 @@ def test_the_command_explains_how_to_reach_a_local_stack(registered: tuple[str, 
 )
 def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) -> None:
     make_job(text=text)
-    job = job_moves.claim("w")
+    job = job_moves.claim_job("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)
@@ -310,7 +310,7 @@ def test_a_job_can_include_a_bundled_profile(with_profiles: Build, text: str) ->
 def test_a_job_runs_within_the_platform_limits(with_profiles: Build, settings: Settings) -> None:
     settings.MAX_ITERATIONS = 30
     make_job(text='mage=A\niterations=50\nprofileset."B C"+=iterations=40\n')
-    job = job_moves.claim("w")
+    job = job_moves.claim_job("w")
     assert job is not None
     attempt.execute(job)
     finished = Job.objects.get(pk=job.pk)

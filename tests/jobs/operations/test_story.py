@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from billing.models import Entry
 from clients.audit import Actor
 from clients.models import AuditEvent
-from dashboard.templatetags.elapsed import elapsed
+from dashboard.templatetags.job_labels import elapsed
 from jobs.enums import Status
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Artifact, Job, JobEvent, Run
@@ -23,7 +23,7 @@ from jobs.queue import sweep
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import forget_statistics, plan_of
 from tests.webhooks.helpers import end_job, make_client_with_events
-from webhooks.claims import claim
+from webhooks.claims import claim_deliveries
 from webhooks.dispatcher import pools
 from webhooks.http_client import Response
 from webhooks.models import Delivery, Event
@@ -47,7 +47,7 @@ def texts_of(job: Job, *models: type[Model]) -> list[str]:
 def make_full_job() -> Job:
     """Make a job with records of every kind."""
     job = end_job(make_client_with_events(0))
-    (attempt,) = claim(STEADY, room=1)
+    (attempt,) = claim_deliveries(STEADY, room=1)
     record_responses([(attempt, Response(status=503))])
     Artifact.objects.create(
         id=1,

@@ -4,15 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import trials
 from jobs.enums import MultistageReason
-from jobs.planning.multistage import StagePlan, beaten, plan, replicates, stage_text
-from jobs.planning.replicates import names_for
+from jobs.planning.multistage import StagePlan, beaten, names_for, plan, replicates, stage_text
 from simc.profiles.analysis import analyse
 from simc.profiles.grammar import tokens
 from simc.profiles.numbers import Bounds
 from simc.profiles.policy import Rules
 from simc.reports import Profileset, Statistics
+from tests.jobs.planning import stage_trials as trials
 
 BOUNDS = Bounds(iterations=250_000, target_error=0.01)
 RULES = Rules(bundled=frozenset({"mage.simc"}))

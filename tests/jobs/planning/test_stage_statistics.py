@@ -13,7 +13,7 @@ from jobs.enums import Status
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Run
-from jobs.planning import stage_statistics
+from jobs.planning import past_jobs
 from simc.reports import fights_of
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import reindex_jobs
@@ -46,7 +46,7 @@ def client() -> Client:
 def test_past_jobs_give_shares_and_setup_costs() -> None:
     own_client = client()
     end_funnel(own_client, remaining=2)
-    known = stage_statistics.recent(own_client.account_id, stages=2)
+    known = past_jobs.recent(own_client.account_id, stages=2)
     assert known.share(1) == pytest.approx(0.2)
     assert known.setup_fights(startup_seconds=1) == pytest.approx(200, rel=0.01)
 
@@ -55,26 +55,26 @@ def test_the_time_of_a_stage_is_that_of_its_shards() -> None:
     """A stage runs as one process or in shards. Of each shard, only the last try counts."""
     own_client = client()
     end_funnel(own_client, remaining=2)
-    expected = stage_statistics.recent(own_client.account_id, stages=2).costs
+    expected = past_jobs.recent(own_client.account_id, stages=2).costs
     run = Run.objects.get(stage=1)
     for shard, try_number, wall_ms in ((1, 1, None), (1, 2, 70), (2, 1, 9999), (2, 2, 30)):
         run.pk, run.shard, run.try_number, run.wall_ms = None, shard, try_number, wall_ms
         run.save(force_insert=True)
-    ((first, last),) = stage_statistics.recent(own_client.account_id, stages=2).costs
+    ((first, last),) = past_jobs.recent(own_client.account_id, stages=2).costs
     ((alone, last_alone),) = expected
     assert first.seconds == pytest.approx(alone.seconds + 0.1)
     assert last == last_alone
 
 
 def test_defaults_apply_without_past_jobs() -> None:
-    known = stage_statistics.recent(client().account_id, stages=2)
-    assert (known.share(1), known.setup_fights(startup_seconds=1)) == (stage_statistics.DEFAULT_SHARE, 0)
+    known = past_jobs.recent(client().account_id, stages=2)
+    assert (known.share(1), known.setup_fights(startup_seconds=1)) == (past_jobs.DEFAULT_SHARE, 0)
 
 
 def test_jobs_with_other_numbers_of_stages_are_ignored() -> None:
     own_client = client()
     end_funnel(own_client, remaining=2)
-    assert stage_statistics.recent(own_client.account_id, stages=3) == stage_statistics.StageStatistics()
+    assert past_jobs.recent(own_client.account_id, stages=3) == past_jobs.StageStatistics()
 
 
 def test_three_jobs_of_the_account_are_enough() -> None:
@@ -83,28 +83,28 @@ def test_three_jobs_of_the_account_are_enough() -> None:
         end_funnel(others, remaining=remaining)
     end_funnel(own_client, remaining=1)
     end_funnel(own_client, remaining=1)
-    assert stage_statistics.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.8)
+    assert past_jobs.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.8)
     end_funnel(own_client, remaining=1)
-    assert stage_statistics.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.1)
+    assert past_jobs.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.1)
 
 
 def test_one_outlier_does_not_change_the_expectation() -> None:
     own_client = client()
     for remaining in (2, 2, 10):
         end_funnel(own_client, remaining=remaining)
-    assert stage_statistics.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.2)
+    assert past_jobs.recent(own_client.account_id, stages=2).share(1) == pytest.approx(0.2)
 
 
 def test_jobs_without_a_summary_of_stages_are_skipped() -> None:
     job = make_running_job(multi_stage=True)
     assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}))
-    assert stage_statistics.recent(job.account_id, stages=2) == stage_statistics.StageStatistics()
+    assert past_jobs.recent(job.account_id, stages=2) == past_jobs.StageStatistics()
 
 
 def test_stored_errors_near_zero_are_handled() -> None:
     stages = [{"stage": number, "profilesets": 10, "culled": 5} for number in (1, 2)]
     results = [{"stage": number, "stddev": 1e30, "mean_stddev": 1e-170} for number in (1, 2)]
-    cost = stage_statistics.costs_of(stages, results, [1000, 1000])
+    cost = past_jobs.costs_of(stages, results, [1000, 1000])
     assert cost is not None
     assert cost[0].fights == fights_of(1e30, 1e-170) / 2 < 1e13
 
@@ -121,14 +121,14 @@ def test_statistics_take_one_indexed_query() -> None:
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        stage_statistics.recent(own_client.account_id, stages=2)
+        past_jobs.recent(own_client.account_id, stages=2)
     assert len(queries) == 1
     reindex_jobs()
     with connection.cursor() as cursor:
         # Few rows are cheaper to scan sequentially.
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
-        cursor.execute(f"EXPLAIN (FORMAT JSON) {stage_statistics.RECENT}", [stage_statistics.READ_JOBS])
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {past_jobs.RECENT}", [past_jobs.READ_JOBS])
         (explained,) = cursor.fetchone() or ([],)
     plan = explained if isinstance(explained, list) else json.loads(explained)
     plan_nodes = nodes(plan[0]["Plan"])

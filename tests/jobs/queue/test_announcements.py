@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jobs.enums import MoveResult, Priority, Status
 from jobs.lifecycle import job_moves
-from jobs.lifecycle.job_moves import IllegalTransition
+from jobs.lifecycle.transitions import IllegalTransition
 from jobs.models import Job, JobEvent
 from jobs.queue import announcements, forecast, sweep
 from simservice.celery import app
@@ -106,7 +106,7 @@ def test_the_sweep_publishes_the_number_of_live_slots() -> None:
 @pytest.mark.django_db
 def test_a_job_that_was_claimed_first_needs_no_message() -> None:
     job = make_job()
-    assert job_moves.claim("w") is not None
+    assert job_moves.claim_job("w") is not None
     announcements.announce(job)
     assert (messages(), Job.objects.get(pk=job.pk).status) == ({}, Status.STARTING)
 
@@ -125,28 +125,18 @@ STATES: list[dict[str, Any]] = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("state", STATES)
-def test_marking_as_queued_matches_the_reference_move(state: dict[str, Any]) -> None:
-    results = []
-    for mark in (job_moves.mark_queued, lambda job: job_moves.move(job, to=Status.QUEUED)):
-        job = make_job(updated_at=timezone.now() - OLD)
-        # The instance remains pending, as the announcer read it.
-        Job.objects.filter(pk=job.pk).update(**state)
-        results.append([mark(job), job.status, job.attempt, *stored(job)])
-    assert results[0] == results[1]
-    assert (results[0][0] == MoveResult.DONE) == (state == STATES[0])
-
-
-def stored(job: Job) -> list[object]:
-    """Return what a move changes."""
+def test_a_job_is_marked_as_queued_if_nothing_else_moved_it(state: dict[str, Any]) -> None:
+    job = make_job(updated_at=timezone.now() - OLD)
+    # The instance remains pending, as the announcer read it.
+    Job.objects.filter(pk=job.pk).update(**state)
+    is_moved = state == STATES[0]
+    assert job_moves.mark_queued(job) is (MoveResult.DONE if is_moved else MoveResult.TAKEN)
+    assert job.status == (Status.QUEUED if is_moved else Status.PENDING)
     row = Job.objects.get(pk=job.pk)
-    age = timezone.now() - row.updated_at
-    events = JobEvent.objects.filter(job=job).order_by("id")
-    return [
-        row.status,
-        row.attempt,
-        age < OLD,
-        [(e.from_status, e.to_status, e.attempt, e.reason, timezone.now() - e.at < OLD) for e in events],
-    ]
+    assert row.status == (Status.QUEUED if is_moved else state["status"])
+    assert (timezone.now() - row.updated_at < OLD) == is_moved
+    events = JobEvent.objects.filter(job=job).order_by("id").values_list("from_status", "to_status", "attempt")
+    assert list(events) == [("", "pending", 0), ("pending", "queued", 0)][: 1 + is_moved]
 
 
 @pytest.mark.django_db

@@ -56,7 +56,7 @@ def test_the_estimate_falls_to_zero_as_the_queue_drains() -> None:
     last, estimates = jobs[-1], []
     for _ in jobs:
         estimates.append(seconds_until(last))
-        claimed = job_moves.claim("w")
+        claimed = job_moves.claim_job("w")
         assert claimed
         if claimed.pk != last.pk:
             end(claimed)
@@ -145,7 +145,7 @@ def test_progress_gives_an_estimate_without_past_runs() -> None:
 def test_the_progress_of_a_lost_attempt_is_ignored() -> None:
     lost = run_for(50, percent=10, ceiling_runtime_seconds=1800)
     assert job_moves.requeue(lost, reason="lost")
-    assert job_moves.claim("w")
+    assert job_moves.claim_job("w")
     assert seconds_until(make_job()) == 10
 
 

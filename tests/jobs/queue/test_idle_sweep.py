@@ -34,7 +34,7 @@ def test_a_sweep_is_idle_only_without_unfinished_jobs() -> None:
     assert not is_idle()
     job_moves.mark_queued(job)
     assert not is_idle()
-    claimed = job_moves.claim("worker")
+    claimed = job_moves.claim_job("worker")
     assert not is_idle()
     assert claimed is not None
     assert job_moves.start_run(claimed, build=BuildFactory.create())

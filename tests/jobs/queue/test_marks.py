@@ -66,7 +66,7 @@ def test_positions_are_exact_while_the_front_is_claimed() -> None:
     queue = read_often(7)
     for _ in range(9):
         for _ in range(7):
-            assert job_moves.claim("w")
+            assert job_moves.claim_job("w")
         queue = read_often(1, queue)
         assert_exact(queue)
 

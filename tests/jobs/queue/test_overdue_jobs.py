@@ -7,10 +7,10 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from billing import ledger
 from jobs.lifecycle import job_moves
 from jobs.models import Job
 from jobs.queue import sweep
+from tests.billing import door
 from tests.factories import make_job, make_running_job
 from tests.jobs.plans import explained
 
@@ -58,7 +58,7 @@ def parts(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_the_sweep_ends_the_overdue_jobs_that_claims_skip() -> None:
     overdue, job = make_overdue(), make_job()
-    claimed = job_moves.claim("w")
+    claimed = job_moves.claim_job("w")
     assert claimed is not None
     assert claimed.pk == job.pk
     assert sweep.end_overdue_waits() == 1
@@ -67,7 +67,7 @@ def test_the_sweep_ends_the_overdue_jobs_that_claims_skip() -> None:
 
 def test_an_invalid_hold_does_not_stop_the_sweep_of_others(caplog: pytest.LogCaptureFixture) -> None:
     broken, overdue = make_overdue(), make_overdue()
-    ledger.release(broken.pk)
+    door.resolve_hold(broken.pk)
     assert sweep.end_overdue_waits() == 1
     assert f"job {broken.pk} cannot be ended" in caplog.text
     assert [Job.objects.get(pk=job.pk).status for job in (broken, overdue)] == ["pending", "failed"]
@@ -78,7 +78,7 @@ def test_an_invalid_hold_does_not_stop_the_recovery_of_others(
 ) -> None:
     settings.MAX_ATTEMPTS = 1
     broken, lost = make_running_job(), make_running_job()
-    ledger.release(broken.pk)
+    door.resolve_hold(broken.pk)
     Job.objects.update(lease_expires_at=timezone.now() - LATE)
     assert sweep.recover_expired_leases() == 1
     assert f"job {broken.pk} cannot be ended" in caplog.text

@@ -32,10 +32,10 @@ ENDED_JOBS = """
 def test_jobs_are_claimed_by_priority_and_then_by_submission() -> None:
     lanes = random.Random(7).choices(Priority.values, k=60)  # noqa: S311
     jobs = [make_job(priority=lane) for lane in lanes]
-    claimed = [job_moves.claim("w") for _ in jobs]
+    claimed = [job_moves.claim_job("w") for _ in jobs]
     expected = sorted(jobs, key=lambda job: (job.priority, job.pk))
     assert [job.pk for job in claimed if job] == [job.pk for job in expected]
-    assert job_moves.claim("w") is None
+    assert job_moves.claim_job("w") is None
 
 
 @pytest.mark.django_db
@@ -45,14 +45,14 @@ def test_jobs_are_claimed_by_priority_and_then_by_submission() -> None:
 def test_a_worker_claims_only_jobs_of_its_lanes(lanes: tuple[Priority, ...]) -> None:
     jobs = {lane: make_job(priority=lane) for lane in reversed(Priority)}
     for lane in lanes:
-        assert claims.claim("w", lanes=lanes) == jobs[lane]
-    assert claims.claim("w", lanes=lanes) is None
+        assert claims.claim_work("w", lanes=lanes) == jobs[lane]
+    assert claims.claim_work("w", lanes=lanes) is None
 
 
 @pytest.mark.django_db
 def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
     make_job()
-    job = job_moves.claim("worker-1")
+    job = job_moves.claim_job("worker-1")
     assert job is not None
     job.refresh_from_db()
     assert (job.status, job.attempt, job.worker) == ("starting", 1, "worker-1")
@@ -63,7 +63,7 @@ def test_a_claim_takes_a_lease_and_counts_the_attempt() -> None:
 @pytest.mark.django_db
 def test_a_job_past_its_queue_deadline_is_not_started() -> None:
     make_job(queue_deadline_at=timezone.now() - timedelta(seconds=1))
-    assert job_moves.claim("w") is None
+    assert job_moves.claim_job("w") is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -72,7 +72,7 @@ def test_claims_at_the_same_moment_get_different_jobs() -> None:
     claimed: list[int] = []
 
     def work() -> None:
-        while job := job_moves.claim("w"):
+        while job := job_moves.claim_job("w"):
             claimed.append(job.pk)
 
     at_once(6, work)
@@ -95,7 +95,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
     blocker = threading.Thread(target=hold)
     blocker.start()
     locked.wait(10)
-    claimed = job_moves.claim("w")
+    claimed = job_moves.claim_job("w")
     release.set()
     blocker.join()
     assert claimed is not None
@@ -106,7 +106,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
 @pytest.mark.parametrize(
     ("action", "index"),
     [
-        (lambda: job_moves.claim("w"), "job_waiting"),
+        (lambda: job_moves.claim_job("w"), "job_waiting"),
         (sweep.recover_expired_leases, "job_held"),
         (sweep.end_overdue_waits, "job_deadline"),
         (announcements.announce_pending, "job_unannounced"),
@@ -146,7 +146,7 @@ def test_a_lost_job_is_requeued_and_retried() -> None:
     job.refresh_from_db()
     assert (job.status, job.attempt, job.retried) == ("queued", 1, True)
     assert [(run.wall_ms, run.stopped_for, bool(run.ended_at)) for run in job.runs.all()] == [(None, "lost", True)]
-    again = job_moves.claim("worker-2")
+    again = job_moves.claim_job("worker-2")
     assert again is not None
     assert (again.pk, again.attempt, again.retried) == (job.pk, 2, True)
 
@@ -157,7 +157,7 @@ def test_a_lost_job_goes_before_later_ones() -> None:
     make_job()
     lose_lease(lost)
     sweep.sweep()
-    claimed = job_moves.claim("w")
+    claimed = job_moves.claim_job("w")
     assert claimed is not None
     assert claimed.pk == lost.pk
 
@@ -203,7 +203,7 @@ def test_a_retried_job_that_waits_too_long_is_interrupted() -> None:
 @pytest.mark.django_db
 def test_a_returned_job_that_never_ran_times_out() -> None:
     job = make_job()
-    job_moves.requeue(job_moves.claim("w") or job, reason="lost")
+    job_moves.requeue(job_moves.claim_job("w") or job, reason="lost")
     Job.objects.filter(pk=job.pk).update(queue_deadline_at=timezone.now() - timedelta(seconds=1))
     sweep.sweep()
     job.refresh_from_db()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.execution.stage_progress import ProgressEstimate
+from jobs.execution.progress import ProgressEstimate
 from jobs.planning.multistage import Stage
 
 SINGLE = [Stage(number=1, count=1)]

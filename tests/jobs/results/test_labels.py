@@ -32,7 +32,9 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
     """Return the advice for a job whose only process ended this way, without a report."""
     job = Job(attempt=1, ceiling_credits=64, ceiling_runtime_seconds=2)
     messages = Mock(error_message=lambda: complaint, last_remark=lambda: None, is_cut_short=lambda: False)
-    outcome = verdict.judge(job, end, report=BrokenReport("the file is missing"), asked=Asked(), messages=messages)
+    outcome = verdict.outcome_of(
+        job, end, report=BrokenReport("the file is missing"), asked=Asked(), messages=messages
+    )
     job.status, job.error_code, job.status_reason = outcome.status, outcome.error_code, outcome.reason
     run = Run(attempt=1, exit_code=verdict.exit_code(end), stopped_for=end.stopped_for or "")
     return labels.advice(job, [run])
@@ -103,6 +105,6 @@ def test_successful_jobs_have_no_advice(status: Status) -> None:
 def test_the_cause_of_a_completed_run_is_not_searched() -> None:
     read, valid = Mock(), Mock(spec=Report, profilesets=(), players=[Mock(fights=0)], iterations=0)
     messages = Mock(error_message=read, is_cut_short=lambda: False)
-    outcome = verdict.judge(Job(), make_end(), report=valid, asked=Asked(), messages=messages)
+    outcome = verdict.outcome_of(Job(), make_end(), report=valid, asked=Asked(), messages=messages)
     assert outcome.status == "completed"
     read.assert_not_called()

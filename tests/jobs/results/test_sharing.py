@@ -1,4 +1,4 @@
-"""Replacement of a job's public links (docs/reference/contract.md#replace-public-links)."""
+"""Replacement of a job's public links (docs/reference/api.md#replace-public-links)."""
 
 import io
 import re

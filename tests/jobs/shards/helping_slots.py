@@ -20,7 +20,7 @@ def helping(count: int) -> Iterator[None]:
     def repeat(worker: str) -> None:
         try:
             while not done.is_set():
-                claimed = claims.claim(worker)
+                claimed = claims.claim_work(worker)
                 assert not isinstance(claimed, Job), "a waiting job was claimed"
                 if claimed is None:
                     time.sleep(0.02)

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models.functions import Now
 
-from jobs.lifecycle import shard_moves
+from jobs.lifecycle import job_moves, shard_moves
 from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Job, Run, Shard, ShardedStage
 from tests.factories import make_running_job
@@ -40,12 +40,12 @@ def make_stage(job: Job | None = None, *, shards: int = 4, slots: int = 3, **fie
     }
     stage = ShardedStage(job=job, **(defaults | fields))
     rows = [Shard(stage=stage, number=number, text="", profilesets=2) for number in range(shards + 1)]
-    assert shard_moves.create(stage, rows, job)
+    assert shard_moves.create_stage(stage, rows, job)
     return ShardedStage.objects.get(pk=stage.pk)
 
 
 def claim(stage: ShardedStage, *, conducts: bool = False, worker: str = "helper") -> ClaimedShard | None:
-    return shard_moves.claim(stage.pk, worker=worker, conducts=conducts)
+    return shard_moves.claim_shard(stage.pk, worker=worker, conducts=conducts)
 
 
 def claimed(stage: ShardedStage, *, conducts: bool = False, worker: str = "helper") -> ClaimedShard:
@@ -55,10 +55,15 @@ def claimed(stage: ShardedStage, *, conducts: bool = False, worker: str = "helpe
     return shard
 
 
+def start(stage: ShardedStage, shard: ClaimedShard) -> int | None:
+    """Record the run of a try; return its id."""
+    return job_moves.start_run(stage.job, build=stage.build, stage=stage.stage, shard=shard)
+
+
 def started(stage: ShardedStage, *, conducts: bool = False) -> tuple[ClaimedShard, int]:
     """Claim a shard and record its run; return both."""
     shard = claimed(stage, conducts=conducts)
-    run_id = shard_moves.start(shard, job_id=stage.job_id)
+    run_id = start(stage, shard)
     assert run_id is not None
     return shard, run_id
 
@@ -67,7 +72,7 @@ def end(shard: ClaimedShard, run_id: int, *, status: str = "done", billed_ms: in
     """End a shard with a result."""
     result = {"status": "completed"}
     run_fields = {**RUN, "run_id": run_id}
-    return shard_moves.end(shard, status, result=result, billed_ms=billed_ms, run_fields=run_fields)  # type: ignore[arg-type]
+    return shard_moves.end_shard(shard, status, result=result, billed_ms=billed_ms, run_fields=run_fields)  # type: ignore[arg-type]
 
 
 def row(shard: ClaimedShard) -> Shard:

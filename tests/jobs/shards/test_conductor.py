@@ -5,12 +5,11 @@ import io
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jobs.execution import conductor, eligibility, shard_plan
+from jobs.execution import conductor, shard_plan
 from jobs.models import Artifact, Build, Job, Run
 from jobs.queue import announcements
 from jobs.results import details
@@ -137,11 +136,13 @@ def test_later_stages_use_the_times_of_earlier_ones(tmp_path: Path, monkeypatch:
     make_simulator(tmp_path, seconds=0.1)
     expected: list[float | None] = []
 
-    def why_whole(*args: Any, expected_seconds: float | None, **fields: Any) -> Any:
-        expected.append(expected_seconds)
-        return eligibility.why_whole(*args, expected_seconds=expected_seconds, **fields)
+    reason_not_sharded = shard_plan.reason_not_sharded
 
-    monkeypatch.setattr(shard_plan, "eligibility", SimpleNamespace(why_whole=why_whole))
+    def recorded(*args: Any, expected_seconds: float | None, **fields: Any) -> Any:
+        expected.append(expected_seconds)
+        return reason_not_sharded(*args, expected_seconds=expected_seconds, **fields)
+
+    monkeypatch.setattr(shard_plan, "reason_not_sharded", recorded)
     assert conducted(text=STAGED, multi_stage=True).status == "completed"
     assert expected[0] is None
     assert len(expected) == 3

@@ -20,13 +20,13 @@ from pytest_django import Settings
 from clients.audit import SYSTEM
 from jobs.artifacts import artifact_files
 from jobs.enums import Priority
-from jobs.execution import attempt, conductor, helper, shard_files, shard_intake
+from jobs.execution import attempt, conductor, helper, shard_files, shard_results
 from jobs.execution.conductor import Conductor
-from jobs.execution.shard_intake import Intake
+from jobs.execution.shard_results import ShardResults
 from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.models import Artifact, Build, Job, Run, Shard, ShardedStage
 from jobs.queue import executables
-from sandbox.process import SimulatorProcess
+from sandbox.process import ConfinedProcess
 from simservice import shutdown
 from tests.concurrency import at_once
 from tests.jobs.shards.helping_slots import helping
@@ -324,15 +324,15 @@ def test_losses_stop_the_shard_that_the_conductor_runs(tmp_path: Path) -> None:
 
 def test_a_lost_launcher_of_a_helper_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path, seconds=0.5)
-    processes: list[SimulatorProcess] = []
-    start = SimulatorProcess.start
+    processes: list[ConfinedProcess] = []
+    start = ConfinedProcess.start
 
-    def started(process: SimulatorProcess) -> None:
+    def started(process: ConfinedProcess) -> None:
         start(process)
         if threading.current_thread() is not threading.main_thread():
             processes.append(process)
 
-    monkeypatch.setattr(SimulatorProcess, "start", started)
+    monkeypatch.setattr(ConfinedProcess, "start", started)
 
     def kill() -> None:
         wait_for_shard(seat=1)
@@ -346,14 +346,14 @@ def test_a_machine_with_another_file_leaves_the_shards_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row has another hash than the conductor's file, as if the helper's file differed."""
-    create = shard_moves.create
+    create = shard_moves.create_stage
 
     def created(stage: ShardedStage, *rest: Any) -> bool:
         result = create(stage, *rest)
         ShardedStage.objects.update(executable_sha256="0" * 64)
         return result
 
-    monkeypatch.setattr(shard_moves, "create", created)
+    monkeypatch.setattr(shard_moves, "create_stage", created)
     make_simulator(tmp_path, seconds=0.3)
     job = conducted(helpers=2)
     assert_completed(job)
@@ -383,7 +383,7 @@ def test_a_build_that_vanishes_before_the_first_shard_is_not_broken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobs.execution.attempt.LOST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("jobs.execution.simulation.SECOND_START_SECONDS", 0.0)
+    monkeypatch.setattr("jobs.execution.simulator_run.SECOND_START_SECONDS", 0.0)
     build = make_simulator(tmp_path)
     Path(build.executable).unlink()
     job = conducted()
@@ -391,7 +391,7 @@ def test_a_build_that_vanishes_before_the_first_shard_is_not_broken(
 
 
 def test_a_build_that_is_busy_for_a_moment_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.execution.simulation.SECOND_START_SECONDS", 0.0)
+    monkeypatch.setattr("jobs.execution.simulator_run.SECOND_START_SECONDS", 0.0)
     sha256_of, failures = executables.sha256_of, iter([OSError("busy")])
 
     def sometimes(build: Build) -> str:
@@ -500,11 +500,10 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (shard_moves, "create"),
+        (shard_moves, "create_stage"),
         (job_moves, "start_run"),
-        (shard_moves, "start"),
-        (shard_moves, "end"),
-        (shard_moves, "reject"),
+        (shard_moves, "end_shard"),
+        (shard_moves, "reject_shard"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -521,7 +520,7 @@ def test_a_lost_answer_of_the_database_costs_nothing(
 @pytest.mark.usefixtures("_short_leases")
 def test_a_lost_answer_to_a_claim_costs_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
-    calls = lose_answers(monkeypatch, shard_moves, "claim")
+    calls = lose_answers(monkeypatch, shard_moves, "claim_shard")
     started = time.monotonic()
     assert_completed(conducted())
     assert calls
@@ -540,7 +539,9 @@ def failing_first(function: Callable[..., Any], *, failures: int, error: Excepti
     return sometimes
 
 
-def test_a_storage_outage_during_the_intake_delays_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_outage_while_reports_are_collected_delays_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_simulator(tmp_path)
     failing = failing_first(artifact_files.copy_file, failures=5, error=OSError("the storage is unavailable"))
     monkeypatch.setattr(artifact_files, "copy_file", failing)
@@ -550,7 +551,7 @@ def test_a_storage_outage_during_the_intake_delays_it(tmp_path: Path, monkeypatc
 
 def test_a_long_storage_outage_gives_the_attempt_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
-    monkeypatch.setattr(shard_intake, "MAX_OUTAGE_SECONDS", 0.5)
+    monkeypatch.setattr(shard_results, "MAX_OUTAGE_SECONDS", 0.5)
     failing = failing_first(artifact_files.copy_file, failures=10**6, error=OSError("the storage is unavailable"))
     monkeypatch.setattr(artifact_files, "copy_file", failing)
     job = conducted()
@@ -607,25 +608,25 @@ def test_a_conductor_that_lost_the_job_changes_nothing(tmp_path: Path, settings:
 def test_no_shard_is_forgotten_if_it_is_rejected_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The intake's thread takes in the last report right after the conductor has read that no shard waits."""
+    """The collector's thread collects the last report right after the conductor has read that no shard waits."""
     monkeypatch.setattr(conductor, "OBSERVE_SECONDS", 60)
-    take_in, read_state, skipped = Intake.take_in, shard_moves.state, list[Intake]()
+    collect, read_state, skipped = ShardResults.collect, shard_moves.read_stage, list[ShardResults]()
 
-    def skip_once(self: Intake) -> None:
+    def skip_once(self: ShardResults) -> None:
         if skipped:
-            take_in(self)
+            collect(self)
         skipped.append(self)
 
     def read_early(stage_id: int) -> Any:
         state = read_state(stage_id)
         if len(skipped) == 1:
-            thread = threading.Thread(target=at_once, args=(1, lambda: take_in(skipped[0])))
+            thread = threading.Thread(target=at_once, args=(1, lambda: collect(skipped[0])))
             thread.start()
             thread.join(0.5)
         return state
 
-    monkeypatch.setattr(Intake, "take_in", skip_once)
-    monkeypatch.setattr(shard_moves, "state", read_early)
+    monkeypatch.setattr(ShardResults, "collect", skip_once)
+    monkeypatch.setattr(shard_moves, "read_stage", read_early)
     make_simulator(tmp_path)
     tamper(monkeypatch, missing, number=4)
     assert_completed(conducted())
@@ -657,7 +658,7 @@ def _own_threads() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     names = {thread.name for thread in set(threading.enumerate()) - before}
-    assert not {name for name in names if name.startswith(("conductor", "intake", "shard", "lease", "watcher"))}
+    assert not {name for name in names if name.startswith(("conductor", "collector", "lease", "watcher"))}
 
 
 @pytest.mark.usefixtures("_own_threads")
@@ -703,13 +704,13 @@ def test_a_disk_that_fills_during_the_merge_costs_an_attempt(
 def test_a_job_cancelled_before_its_first_process_is_billed_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = shard_moves.create
+    create = shard_moves.create_stage
 
     def cancel_first(*arguments: Any) -> bool:
         cancellation.cancel(Job.objects.get(), by=SYSTEM)
         return create(*arguments)
 
-    monkeypatch.setattr(shard_moves, "create", cancel_first)
+    monkeypatch.setattr(shard_moves, "create_stage", cancel_first)
     make_simulator(tmp_path)
     job = conducted(priority=Priority.HIGH, priority_fee_credits=100)
     assert (job.status, job.credits_consumed, job.sim_duration_ms) == ("cancelled", 0, None)
@@ -724,7 +725,7 @@ def test_progress_never_falls_and_ends_near_100(tmp_path: Path, monkeypatch: pyt
 
     def recorded(self: Conductor) -> None:
         publish(self)
-        seen.append(self.watcher.estimate.percent)
+        seen.append(self.progress.estimate.percent)
 
     monkeypatch.setattr(Conductor, "_publish", recorded)
     tamper(monkeypatch, missing, number=2)

@@ -10,15 +10,15 @@ from jobs.enums import Status
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, Run
-from jobs.planning import durations
-from jobs.planning.durations import PastJob, expected_fights, expected_set_seconds, measured, past_job
-from simc.profiles.numbers import Numbers
+from jobs.planning import past_jobs
+from jobs.planning.past_jobs import PastJob, expected_fights, expected_set_seconds, measured, past_job
+from simc.profiles.numbers import Precision
 from simc.reports import Player, Profileset, Report, Statistics
 from tests.factories import BuildFactory, make_account, make_job, make_running_job
 from tests.jobs.plans import copy_job, plans_of, reindex_jobs
 
-ANOTHER_1000 = Numbers(iterations=1_000, target_error=0)
-TO_TARGET = Numbers(iterations=100_000, target_error=0.2)
+ANOTHER_1000 = Precision(iterations=1_000, target_error=0)
+TO_TARGET = Precision(iterations=100_000, target_error=0.2)
 
 
 def figures(fights: int, *, stage: int = 1) -> dict[str, Any]:
@@ -42,22 +42,22 @@ def end_job(account: Account, *, wall_ms: int = 10_000, summary: dict[str, Any] 
     return job.build
 
 
-def expected(account: Account, build: Build, numbers: Numbers = ANOTHER_1000) -> float | None:
+def expected(account: Account, build: Build, numbers: Precision = ANOTHER_1000) -> float | None:
     return expected_set_seconds(Job(account=account), build, numbers=numbers)
 
 
 @pytest.mark.parametrize(
     ("numbers", "fights"),
     [
-        (Numbers(iterations=50, target_error=0), 50),
-        (Numbers(iterations=100_000, target_error=0.2), 2_500),
-        (Numbers(iterations=1_234, target_error=0.2), 1_234),
-        (Numbers(iterations=100_000, target_error=50), 100),
-        (Numbers(iterations=70, target_error=50), 70),
-        (Numbers(iterations=100_000, target_error=1e-300), 100_000),
+        (Precision(iterations=50, target_error=0), 50),
+        (Precision(iterations=100_000, target_error=0.2), 2_500),
+        (Precision(iterations=1_234, target_error=0.2), 1_234),
+        (Precision(iterations=100_000, target_error=50), 100),
+        (Precision(iterations=70, target_error=50), 70),
+        (Precision(iterations=100_000, target_error=1e-300), 100_000),
     ],
 )
-def test_fights_follow_from_the_numbers(numbers: Numbers, fights: int) -> None:
+def test_fights_follow_from_the_numbers(numbers: Precision, fights: int) -> None:
     assert expected_fights(numbers, spread=5.0) == fights
 
 
@@ -171,4 +171,4 @@ def test_past_jobs_are_read_by_an_index() -> None:
     assert "job_by_status" in plan.indexes
     assert not plan.scanned & {"jobs_job"}
     # Up to three pages for a job: its row, its summary and its runs.
-    assert plan.pages <= 3 * durations.READ_JOBS + 40
+    assert plan.pages <= 3 * past_jobs.READ_JOBS + 40

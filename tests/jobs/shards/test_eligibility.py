@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs.execution.eligibility import Whole, why_whole
+from jobs.execution.shard_plan import NotSharded, reason_not_sharded
 from jobs.models import Job
 from simc.profiles.analysis import analyse
 from simc.profiles.numbers import Bounds
@@ -29,14 +29,14 @@ class Case:
     submitted_text: str | None = None
 
     @property
-    def reason(self) -> Whole | None:
+    def reason(self) -> NotSharded | None:
         analysis = analyse(
             self.text,
             rules=Rules(has_credentials=self.has_credentials),
             bounds=Bounds(iterations=250_000, target_error=0.01),
         )
         assert not analysis.refused
-        return why_whole(
+        return reason_not_sharded(
             Job(parallel_slots=self.slots, has_credentials=self.has_credentials),
             analysis,
             text=self.text,
@@ -71,44 +71,44 @@ def test_a_stage_with_many_profilesets_may_be_cut(changes: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"slots": 1}, Whole.ONE_SLOT),
-        ({"count": 1, "seconds": 100.0}, Whole.FEW_PROFILESETS),
-        ({"count": 0, "text": "mage=A"}, Whole.FEW_PROFILESETS),
-        ({"count": 7}, Whole.SHORT),
-        ({"count": 1000, "seconds": 3.9}, Whole.SHORT),
-        ({"iterations": 49}, Whole.FEW_ITERATIONS),
-        ({"text": f"{MAGE}profileset.{'n' * 10_001}+=level=1"}, Whole.LONG_NAME),
-        ({"text": f"{MAGE}warrior=C"}, Whole.SEVERAL_ACTORS),
-        ({"text": f"{MAGE}copy=C"}, Whole.COPIES),
-        ({"submitted_text": f"{MAGE}apl.simc"}, Whole.INCLUDES),
-        ({"submitted_text": f"{MAGE}profileset.s1+=input=apl.simc"}, Whole.INCLUDES),
-        ({"text": f"{MAGE}profileset.s1+=iterations=5"}, Whole.OWN_NUMBERS),
-        ({"text": f"{MAGE}profileset.s1+=target_error=0.5"}, Whole.OWN_NUMBERS),
-        ({"has_credentials": True, "text": f"armory=eu,a,B\n{SETS}"}, Whole.CREDENTIALS),
-        ({"has_html": True}, Whole.HTML_REPORT),
-        ({"text": f"{MAGE}profileset_controller.x=1"}, Whole.CONTROLLER),
-        ({"text": f"{MAGE}profileset_metric=deaths"}, Whole.UNREPORTED_PROFILESETS),
-        ({"text": f"{MAGE}profileset.s1+=seed=5"}, Whole.PROFILESET_OPTION),
-        ({"text": f"{MAGE}profileset.s1+=deterministic=1"}, Whole.PROFILESET_OPTION),
-        ({"text": f"{MAGE}profileset.s1+=iterations=5\nprofileset.s1=level=1"}, Whole.PROFILESET_OPTION),
-        ({"text": f"$(x)=1\n$(x)=2\n{MAGE}"}, Whole.VARIABLES),
-        ({"text": f"{MAGE}$(x)=1\nprofileset.s1+=level=$(x)"}, Whole.VARIABLES),
-        ({"text": f"{MAGE}iterations=junk"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"{MAGE}iterations=junk iterations=5"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"{MAGE}target_error=-1"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"{MAGE}target_error=101"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"{MAGE}target_error=nan"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"{MAGE}target_error=1e-400"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"{MAGE}target_error=1e-310"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"{MAGE}target_error=0x1p-2000"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"$(n)=5\n{MAGE}iterations=$(n)"}, Whole.UNCLEAR_NUMBER),
-        ({"text": f"$(n)=0000000000\n{MAGE}iterations=5$(n) iterations=5"}, Whole.UNCLEAR_NUMBER),
+        ({"slots": 1}, NotSharded.ONE_SLOT),
+        ({"count": 1, "seconds": 100.0}, NotSharded.FEW_PROFILESETS),
+        ({"count": 0, "text": "mage=A"}, NotSharded.FEW_PROFILESETS),
+        ({"count": 7}, NotSharded.SHORT),
+        ({"count": 1000, "seconds": 3.9}, NotSharded.SHORT),
+        ({"iterations": 49}, NotSharded.FEW_ITERATIONS),
+        ({"text": f"{MAGE}profileset.{'n' * 10_001}+=level=1"}, NotSharded.LONG_NAME),
+        ({"text": f"{MAGE}warrior=C"}, NotSharded.SEVERAL_ACTORS),
+        ({"text": f"{MAGE}copy=C"}, NotSharded.COPIES),
+        ({"submitted_text": f"{MAGE}apl.simc"}, NotSharded.INCLUDES),
+        ({"submitted_text": f"{MAGE}profileset.s1+=input=apl.simc"}, NotSharded.INCLUDES),
+        ({"text": f"{MAGE}profileset.s1+=iterations=5"}, NotSharded.OWN_NUMBERS),
+        ({"text": f"{MAGE}profileset.s1+=target_error=0.5"}, NotSharded.OWN_NUMBERS),
+        ({"has_credentials": True, "text": f"armory=eu,a,B\n{SETS}"}, NotSharded.CREDENTIALS),
+        ({"has_html": True}, NotSharded.HTML_REPORT),
+        ({"text": f"{MAGE}profileset_controller.x=1"}, NotSharded.CONTROLLER),
+        ({"text": f"{MAGE}profileset_metric=deaths"}, NotSharded.UNREPORTED_PROFILESETS),
+        ({"text": f"{MAGE}profileset.s1+=seed=5"}, NotSharded.PROFILESET_OPTION),
+        ({"text": f"{MAGE}profileset.s1+=deterministic=1"}, NotSharded.PROFILESET_OPTION),
+        ({"text": f"{MAGE}profileset.s1+=iterations=5\nprofileset.s1=level=1"}, NotSharded.PROFILESET_OPTION),
+        ({"text": f"$(x)=1\n$(x)=2\n{MAGE}"}, NotSharded.VARIABLES),
+        ({"text": f"{MAGE}$(x)=1\nprofileset.s1+=level=$(x)"}, NotSharded.VARIABLES),
+        ({"text": f"{MAGE}iterations=junk"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"{MAGE}iterations=junk iterations=5"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"{MAGE}target_error=-1"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"{MAGE}target_error=101"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"{MAGE}target_error=nan"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"{MAGE}target_error=1e-400"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"{MAGE}target_error=1e-310"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"{MAGE}target_error=0x1p-2000"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"$(n)=5\n{MAGE}iterations=$(n)"}, NotSharded.UNCLEAR_NUMBER),
+        ({"text": f"$(n)=0000000000\n{MAGE}iterations=5$(n) iterations=5"}, NotSharded.UNCLEAR_NUMBER),
     ],
 )
-def test_a_stage_runs_as_one_process(changes: dict[str, Any], reason: Whole) -> None:
+def test_a_stage_runs_as_one_process(changes: dict[str, Any], reason: NotSharded) -> None:
     assert Case(**changes).reason is reason
 
 
 def test_every_reason_is_tested() -> None:
     (marker,) = test_a_stage_runs_as_one_process.pytestmark
-    assert {reason for _, reason in marker.args[1]} == set(Whole)
+    assert {reason for _, reason in marker.args[1]} == set(NotSharded)

@@ -11,9 +11,8 @@ from billing import ledger
 from billing.models import Hold
 from clients.accounts import default_client
 from clients.models import Client
-from jobs.execution import attempt, budget, conductor, shard_lease
-from jobs.execution.budget import Budget
-from jobs.execution.shard_lease import ShardLease
+from jobs.execution import attempt, conductor, time_limits
+from jobs.execution.time_limits import Allowance, Budget
 from jobs.models import Job, Run, Shard, ShardedStage
 from tests.concurrency import at_once
 from tests.factories import make_account
@@ -43,11 +42,11 @@ def available(job: Job) -> int:
 @pytest.fixture
 def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Allow one second at a time."""
-    monkeypatch.setattr(budget, "SLICE_SECONDS", 1)
-    monkeypatch.setattr(budget, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(conductor, "SLICE_MS", 1000)
-    monkeypatch.setattr(conductor, "MIN_SLICE_MS", 500)
-    monkeypatch.setattr(shard_lease, "SHORT_SECONDS", 0.9)
+    monkeypatch.setattr(time_limits, "SLICE_SECONDS", 1)
+    monkeypatch.setattr(time_limits, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(conductor, "ALLOWANCE_MS", 1000)
+    monkeypatch.setattr(conductor, "MIN_ALLOWANCE_MS", 500)
+    monkeypatch.setattr(time_limits, "SHORT_SECONDS", 0.9)
 
 
 def assert_capped(job: Job, *, seconds: int) -> None:
@@ -154,13 +153,13 @@ def test_new_credits_are_found_before_a_job_is_given_up(tmp_path: Path, monkeypa
 def test_a_try_whose_allowance_was_not_extended_in_time_is_not_billed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    renew = ShardLease.renew
+    update = Allowance.update
 
-    def never_first(self: ShardLease) -> None:
+    def never_first(self: Allowance) -> None:
         if (self.shard.number, self.shard.try_number) != (1, 1):
-            renew(self)
+            update(self)
 
-    monkeypatch.setattr(ShardLease, "renew", never_first)
+    monkeypatch.setattr(Allowance, "update", never_first)
     make_simulator(tmp_path, seconds=0.6)
     job = conducted()
     assert job.status == "completed"

@@ -23,6 +23,7 @@ from tests.jobs.shards.sharded_jobs import (
     make_stage,
     row,
     run_of,
+    start,
     started,
 )
 from tests.statements import traffic
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def requeue(stage: ShardedStage) -> None:
-    assert job_moves.requeue(stage.job, reason="lost")
+    assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
 
 
 def cancel(stage: ShardedStage) -> None:
@@ -43,11 +44,11 @@ def lose_lease(stage: ShardedStage) -> None:
 
 
 def stop(stage: ShardedStage) -> None:
-    shard_moves.stop(stage.pk, "shard_failed")
+    shard_moves.stop_stage(stage.pk, "shard_failed")
 
 
 def remove(stage: ShardedStage) -> None:
-    shard_moves.remove(stage.pk)
+    shard_moves.remove_stage(stage.pk)
 
 
 def test_the_conductor_takes_seat_0_and_helpers_the_others() -> None:
@@ -63,7 +64,7 @@ def test_no_more_helpers_run_than_seats() -> None:
     claimed(stage)
     claimed(stage)
     assert claim(stage) is None
-    assert shard_moves.find_open([]) is None
+    assert shard_moves.find_open_stage([]) is None
 
 
 def test_a_freed_seat_is_taken_again() -> None:
@@ -93,7 +94,7 @@ def test_helpers_leave_shard_0_to_the_conductor() -> None:
 def test_a_shard_that_was_lost_three_times_is_not_claimed() -> None:
     stage = make_stage()
     Shard.objects.exclude(number=0).update(losses=job_moves.MAX_LOSSES)
-    assert shard_moves.find_open([]) is None
+    assert shard_moves.find_open_stage([]) is None
     assert claim(stage) is None
     assert claimed(stage, conducts=True).number == 0
     assert claim(stage, conducts=True) is None
@@ -107,7 +108,7 @@ def test_no_shard_starts_in_a_stage_that_must_not_go_on(
     stage = make_stage()
     make_void(stage)
     assert claim(stage, conducts=conducts) is None
-    assert shard_moves.find_open([]) is None
+    assert shard_moves.find_open_stage([]) is None
 
 
 def test_helpers_wait_until_the_job_runs() -> None:
@@ -115,7 +116,7 @@ def test_helpers_wait_until_the_job_runs() -> None:
     stage = make_stage()
     Job.objects.filter(pk=stage.job_id).update(status=Status.STARTING)
     assert claim(stage) is None
-    assert shard_moves.find_open([]) is None
+    assert shard_moves.find_open_stage([]) is None
     assert claim(stage, conducts=True) is not None
 
 
@@ -123,7 +124,7 @@ def test_a_helper_needs_funds_for_a_whole_slice() -> None:
     stage = make_stage(funded_ms=2 * SLICE_MS - 1)
     claimed(stage)
     assert claim(stage) is None
-    assert shard_moves.find_open([]) is None
+    assert shard_moves.find_open_stage([]) is None
     assert claimed(stage, conducts=True).allowance_ms == SLICE_MS - 1
     assert allotted(stage) == 2 * SLICE_MS - 1
 
@@ -146,7 +147,7 @@ def test_a_shard_comes_after_jobs_of_its_priority(
     stage = make_stage()
     waiting = make_job(priority=priority)
     assert (claim(stage) is None) == (comes_first == "job")
-    taken = claims.claim("w")
+    taken = claims.claim_work("w")
     assert (taken == waiting) == (comes_first == "job")
 
 
@@ -155,8 +156,8 @@ def test_a_helper_of_other_lanes_ignores_waiting_jobs(monkeypatch: pytest.Monkey
     monkeypatch.setattr(executables, "is_same", lambda _: True)
     make_stage()
     make_job(priority=Priority.HIGH)
-    assert claims.claim("w", lanes=[Priority.BACKGROUND]) is None
-    assert isinstance(claims.claim("w", lanes=[Priority.STANDARD, Priority.BACKGROUND]), ClaimedShard)
+    assert claims.claim_work("w", lanes=[Priority.BACKGROUND]) is None
+    assert isinstance(claims.claim_work("w", lanes=[Priority.STANDARD, Priority.BACKGROUND]), ClaimedShard)
 
 
 def test_a_conductor_runs_its_own_shards_while_a_better_job_waits() -> None:
@@ -174,16 +175,16 @@ def test_an_overdue_job_does_not_keep_shards_from_starting() -> None:
 
 def test_a_machine_without_the_build_leaves_shards_to_others() -> None:
     stage = make_stage()
-    assert claims.claim("w") is None
+    assert claims.claim_work("w") is None
     assert stage.pk in executables.skipped.current()
     background = make_job(priority=Priority.BACKGROUND)
-    assert claims.claim("w") == background
+    assert claims.claim_work("w") == background
 
 
 def test_the_job_submitted_first_gets_help_first() -> None:
     first, second = make_stage(), make_stage()
-    assert shard_moves.find_open([]) == first.pk
-    assert shard_moves.find_open([first.pk]) == second.pk
+    assert shard_moves.find_open_stage([]) == first.pk
+    assert shard_moves.find_open_stage([first.pk]) == second.pk
 
 
 def test_an_end_bills_the_time_and_frees_the_rest() -> None:
@@ -213,15 +214,15 @@ def test_an_outdated_try_changes_nothing() -> None:
     stage = make_stage()
     zombie, zombie_run = started(stage)
     expire(zombie)
-    assert shard_moves.lose(stage.pk, zombie.shard_id, zombie.try_number)
+    assert shard_moves.lose_expired(stage.pk, zombie.shard_id, zombie.try_number)
     current = claimed(stage)
     assert (current.number, current.try_number) == (zombie.number, 2)
     before = row(current)
     assert not end(zombie, zombie_run)
-    assert shard_moves.renew(zombie, wanted_ms=1000) is None
-    assert shard_moves.start(zombie, job_id=stage.job_id) is None
-    assert not shard_moves.give_back(zombie, losses=1)
-    assert not shard_moves.lose(stage.pk, zombie.shard_id, zombie.try_number)
+    assert shard_moves.renew_shard(zombie, wanted_ms=1000) is None
+    assert start(stage, zombie) is None
+    assert not shard_moves.return_shard(zombie, losses=1)
+    assert not shard_moves.lose_expired(stage.pk, zombie.shard_id, zombie.try_number)
     after = row(current)
     assert (after.lease_expires_at, after.losses, allotted(stage)) == (before.lease_expires_at, 1, SLICE_MS)
     assert (run_of(zombie).wall_ms, run_of(zombie).stopped_for) == (None, "lost")
@@ -233,8 +234,8 @@ def test_a_void_try_changes_nothing(make_void: Callable[[ShardedStage], None]) -
     shard, run_id = started(stage)
     make_void(stage)
     runs = list(Run.objects.order_by("id").values())
-    assert shard_moves.renew(shard, wanted_ms=1000) is None
-    assert shard_moves.start(shard, job_id=stage.job_id) is None
+    assert shard_moves.renew_shard(shard, wanted_ms=1000) is None
+    assert start(stage, shard) is None
     assert not end(shard, run_id)
     assert list(Run.objects.order_by("id").values()) == runs
 
@@ -242,14 +243,14 @@ def test_a_void_try_changes_nothing(make_void: Callable[[ShardedStage], None]) -
 def test_a_lease_that_is_alive_is_not_lost() -> None:
     stage = make_stage()
     shard = claimed(stage)
-    assert not shard_moves.lose(stage.pk, shard.shard_id, shard.try_number)
+    assert not shard_moves.lose_expired(stage.pk, shard.shard_id, shard.try_number)
     assert row(shard).status == "running"
 
 
 def test_a_graceful_return_costs_no_loss() -> None:
     stage = make_stage()
     shard, _ = started(stage)
-    assert shard_moves.give_back(shard, losses=0)
+    assert shard_moves.return_shard(shard, losses=0)
     assert (row(shard).losses, row(shard).status, allotted(stage)) == (0, "waiting", 0)
     assert run_of(shard).stopped_for == "lost"
 
@@ -258,20 +259,20 @@ def test_a_rejected_report_is_not_billed() -> None:
     stage = make_stage()
     shard, run_id = started(stage)
     end(shard, run_id)
-    assert shard_moves.reject(row(shard), text="plain")
+    assert shard_moves.reject_shard(row(shard), text="plain")
     again = row(shard)
     assert (again.status, again.losses, again.text, again.full_baseline) == ("waiting", 1, "plain", True)
     assert allotted(stage) == 0
-    assert not shard_moves.reject(again)
+    assert not shard_moves.reject_shard(again)
 
 
 def test_a_renewal_extends_the_allowance_by_what_is_left() -> None:
     stage = make_stage(funded_ms=SLICE_MS + 1500)
     shard = claimed(stage)
-    renewal = shard_moves.renew(shard, wanted_ms=1000)
+    renewal = shard_moves.renew_shard(shard, wanted_ms=1000)
     assert renewal is not None
     assert (renewal.allowance_ms, renewal.free_ms) == (SLICE_MS + 1000, 500)
-    renewal = shard_moves.renew(shard, wanted_ms=1000)
+    renewal = shard_moves.renew_shard(shard, wanted_ms=1000)
     assert renewal is not None
     assert (renewal.allowance_ms, renewal.free_ms) == (SLICE_MS + 1500, 0)
     assert allotted(stage) == SLICE_MS + 1500
@@ -282,7 +283,7 @@ def test_a_renewal_tells_why_to_stop() -> None:
     shard = claimed(stage)
     cancel(stage)
     stop(stage)
-    renewal = shard_moves.renew(shard, wanted_ms=0)
+    renewal = shard_moves.renew_shard(shard, wanted_ms=0)
     assert renewal is not None
     assert (renewal.is_cancelled, renewal.stop_reason) == (True, "shard_failed")
 
@@ -291,14 +292,14 @@ def test_simultaneous_renewals_share_what_is_left() -> None:
     stage = make_stage(shards=8, slots=9, funded_ms=8 * SLICE_MS + 1000)
     shards = [claimed(stage) for _ in range(8)]
     waiting = iter(shards)
-    at_once(8, lambda: shard_moves.renew(next(waiting), wanted_ms=900))
+    at_once(8, lambda: shard_moves.renew_shard(next(waiting), wanted_ms=900))
     assert allotted(stage) == 8 * SLICE_MS + 1000
 
 
 def test_a_start_is_safe_to_repeat() -> None:
     stage = make_stage()
     shard, run_id = started(stage)
-    assert shard_moves.start(shard, job_id=stage.job_id) == run_id
+    assert start(stage, shard) == run_id
 
 
 def test_the_first_run_of_a_job_is_safe_to_repeat() -> None:
@@ -307,16 +308,19 @@ def test_the_first_run_of_a_job_is_safe_to_repeat() -> None:
     Job.objects.filter(pk=job.pk).update(status=Status.STARTING)
     job.status = Status.STARTING
     first = claimed(stage, conducts=True)
-    assert shard_moves.give_back(first, losses=1)
+    assert shard_moves.return_shard(first, losses=1)
     second = claimed(stage, conducts=True)
-    run = job_moves.start_run(job, build=stage.build, try_number=second.try_number)
-    assert run is not None
-    assert run_of(second).pk == run.pk == shard_moves.start(second, job_id=job.pk)
+    assert start(stage, first) is None
+    assert Job.objects.get(pk=job.pk).status == Status.STARTING
+    run_id = start(stage, second)
+    assert run_id is not None
+    job.status = Status.STARTING
+    assert run_of(second).pk == run_id == start(stage, second)
 
 
 def test_a_creation_is_safe_to_repeat() -> None:
     stage = make_stage(shards=2)
-    assert shard_moves.create(stage, [Shard(stage=stage, number=0, profilesets=2)], stage.job)
+    assert shard_moves.create_stage(stage, [Shard(stage=stage, number=0, profilesets=2)], stage.job)
     assert stage.shards.count() == 3
 
 
@@ -327,7 +331,7 @@ def test_a_run_is_not_recorded_while_its_job_is_requeued() -> None:
         "jobs_job WHERE id = %s",
         [stage.job_id],
         lambda: requeue(stage),
-        lambda: shard_moves.start(shard, job_id=stage.job_id),
+        lambda: start(stage, shard),
     )
     assert not Run.objects.filter(job=stage.job_id, shard=shard.number).exists()
 
@@ -344,18 +348,18 @@ def test_the_state_counts_shards() -> None:
     (done, run_id), lost = started(stage), claimed(stage)
     end(done, run_id)
     expire(lost)
-    state = shard_moves.state(stage.pk)
+    state = shard_moves.read_stage(stage.pk)
     assert state is not None
     assert (state.waiting, state.running, state.failed, state.done) == (3, 1, 0, 2)
     assert (state.free_ms, state.expired) == (100_000 - 3000 - SLICE_MS, [(lost.shard_id, lost.try_number)])
-    shard_moves.remove(stage.pk)
-    assert shard_moves.state(stage.pk) is None
+    shard_moves.remove_stage(stage.pk)
+    assert shard_moves.read_stage(stage.pk) is None
 
 
 def test_funds_only_grow() -> None:
     stage = make_stage(funded_ms=20_000)
-    shard_moves.fund(stage.pk, funded_ms=15_000)
-    shard_moves.fund(stage.pk, funded_ms=30_000)
+    shard_moves.fund_stage(stage.pk, funded_ms=15_000)
+    shard_moves.fund_stage(stage.pk, funded_ms=30_000)
     stage.refresh_from_db()
     assert stage.funded_ms == 30_000
 
@@ -365,7 +369,7 @@ def test_stages_of_ended_attempts_are_removed_after_a_while() -> None:
     for stage in (void, recent):
         requeue(stage)
     ShardedStage.objects.exclude(pk=recent.pk).update(created_at=Now() - 2 * shard_moves.VOID_KEPT)
-    assert shard_moves.remove_void() == 1
+    assert shard_moves.remove_void_stages() == 1
     assert set(ShardedStage.objects.values_list("pk", flat=True)) == {current.pk, recent.pk}
 
 
@@ -374,17 +378,17 @@ def test_an_outdated_attempt_creates_no_stage() -> None:
     requeue(stage)
     again = ShardedStage(job=stage.job, attempt=1, stage=2, build=stage.build, created_at=Now())
     job = Job.objects.get(pk=stage.job_id)
-    assert not shard_moves.create(again, [], job)
+    assert not shard_moves.create_stage(again, [], job)
 
 
 def test_moves_take_one_round_trip() -> None:
     stage = make_stage()
     shard, run_id = started(stage)
     with traffic() as recorded:
-        shard_moves.renew(shard, wanted_ms=1000)
+        shard_moves.renew_shard(shard, wanted_ms=1000)
         end(shard, run_id)
         claim(stage)
-        shard_moves.state(stage.pk)
+        shard_moves.read_stage(stage.pk)
     assert recorded.round_trips == 4
 
 

@@ -4,7 +4,7 @@ from collections import deque
 
 import pytest
 
-from jobs.execution import shard_progress
+from jobs.execution import progress
 from jobs.models import ShardedStage
 from simc.progress import FinishedRun
 from simservice.redis.client import redis
@@ -24,32 +24,32 @@ def runs(*numbers: int) -> deque[FinishedRun]:
 
 def test_each_run_is_taken_once(stage: ShardedStage) -> None:
     pending = runs(1, 2)
-    shard_progress.publish(stage, number=1, percent=40, runs=pending)
-    shard_progress.publish(stage, number=2, percent=50, runs=runs(3))
+    progress.publish_shard(stage, number=1, percent=40, runs=pending)
+    progress.publish_shard(stage, number=2, percent=50, runs=runs(3))
     assert not pending
-    assert shard_progress.take(stage) == ({1: 40, 2: 50}, [*runs(1, 2, 3)])
-    assert shard_progress.take(stage) == ({1: 40, 2: 50}, [])
+    assert progress.take_shards(stage) == ({1: 40, 2: 50}, [*runs(1, 2, 3)])
+    assert progress.take_shards(stage) == ({1: 40, 2: 50}, [])
 
 
 def test_runs_wait_while_redis_fails(stage: ShardedStage, monkeypatch: pytest.MonkeyPatch) -> None:
     pending = runs(1)
     with monkeypatch.context() as patch:
-        patch.setattr(shard_progress, "best_effort", lambda command, default: default)  # noqa: ARG005
-        shard_progress.publish(stage, number=1, percent=40, runs=pending)
-        assert shard_progress.take(stage) == ({}, [])
-    shard_progress.publish(stage, number=1, percent=40, runs=pending)
-    assert shard_progress.take(stage)[1] == [*runs(1)]
+        patch.setattr(progress, "best_effort", lambda command, default: default)  # noqa: ARG005
+        progress.publish_shard(stage, number=1, percent=40, runs=pending)
+        assert progress.take_shards(stage) == ({}, [])
+    progress.publish_shard(stage, number=1, percent=40, runs=pending)
+    assert progress.take_shards(stage)[1] == [*runs(1)]
 
 
 def test_waiting_runs_are_bounded_and_expire(stage: ShardedStage) -> None:
     for _ in range(3):
-        shard_progress.publish(stage, number=1, percent=40, runs=runs(*range(900)))
+        progress.publish_shard(stage, number=1, percent=40, runs=runs(*range(900)))
     (key,) = redis().keys("shard-runs:*")
-    assert redis().llen(key) == shard_progress.MAX_RUNS == 2000
-    assert 0 < int(str(redis().ttl(key))) <= shard_progress.KEPT_SECONDS
+    assert redis().llen(key) == progress.MAX_RUNS == 2000
+    assert 0 < int(str(redis().ttl(key))) <= progress.KEPT_SECONDS
 
 
 def test_attempts_and_stages_are_separate(stage: ShardedStage) -> None:
-    shard_progress.publish(stage, number=1, percent=40, runs=runs(1))
+    progress.publish_shard(stage, number=1, percent=40, runs=runs(1))
     stage.stage = 2
-    assert shard_progress.take(stage) == ({}, [])
+    assert progress.take_shards(stage) == ({}, [])

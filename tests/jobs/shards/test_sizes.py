@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.execution.shard_sizes import MAX_ROUNDS, MIN_SHARD_SECONDS, shard_sizes
+from jobs.execution.shard_plan import MAX_ROUNDS, MIN_SHARD_SECONDS, shard_sizes
 
 PROFILESETS = 1_000
 SECONDS_EACH = 0.3

@@ -11,10 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.execution.shard_texts import ONE_ITERATION, CutProfile, cut, first_input, shard_input, shard_text
+from jobs.execution.shard_plan import (
+    ONE_ITERATION,
+    CutProfile,
+    cut,
+    first_input,
+    shard_input,
+    shard_text,
+)
 from simc.profiles.analysis import Analysis, analyse
 from simc.profiles.grammar import tokens
-from simc.profiles.numbers import Bounds, Numbers
+from simc.profiles.numbers import Bounds, Precision
 from simc.profiles.policy import Rules
 from tests.minisim.conftest import EXECUTABLE
 
@@ -45,7 +52,7 @@ PIECES = [
         "Profileset.a=",
     ),
 ]
-NUMBERS = Numbers(iterations=120, target_error=0)
+NUMBERS = Precision(iterations=120, target_error=0)
 Simulate = Callable[[str], dict[str, Any]]
 
 
@@ -115,12 +122,12 @@ def iterations(sim: dict[str, Any]) -> dict[str, int]:
 )
 def test_numbers_of_a_single_pass(text: str, iterations: int, target_error: float) -> None:
     numbers = analysed(text).effective_numbers()
-    assert numbers == Numbers(iterations=iterations, target_error=target_error)
+    assert numbers == Precision(iterations=iterations, target_error=target_error)
 
 
 @pytest.mark.parametrize(("target_error", "line"), [(0, "0"), (0.0, "0"), (0.2828, "0.2828"), (1e-05, "1e-05")])
 def test_both_numbers_are_written(target_error: float, line: str) -> None:
-    assert Numbers(iterations=7, target_error=target_error).lines == f"iterations=7\ntarget_error={line}"
+    assert Precision(iterations=7, target_error=target_error).lines == f"iterations=7\ntarget_error={line}"
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.data())
@@ -185,7 +192,7 @@ def test_each_profileset_of_the_first_input_has_one_iteration(simulate: Simulate
 @pytest.mark.parametrize("target_error", [0, 0.5])
 def test_each_profileset_of_a_shard_has_its_iterations(simulate: Simulate, target_error: float) -> None:
     profile = cut_whole(PROFILE)
-    text = shard_text(profile.profilesets, numbers=Numbers(iterations=120, target_error=target_error))
+    text = shard_text(profile.profilesets, numbers=Precision(iterations=120, target_error=target_error))
     sim = simulate(shard_input(profile.base, text, numbers=ONE_ITERATION))
     assert iterations(sim) == dict.fromkeys(NAMES, 120)
     assert sim["options"]["iterations"] == 1
@@ -193,7 +200,7 @@ def test_each_profileset_of_a_shard_has_its_iterations(simulate: Simulate, targe
 
 def test_the_target_error_of_a_shard_is_reached(simulate: Simulate) -> None:
     profile = cut_whole(PROFILE)
-    text = shard_text(profile.profilesets, numbers=Numbers(iterations=100_000, target_error=0.5))
+    text = shard_text(profile.profilesets, numbers=Precision(iterations=100_000, target_error=0.5))
     rows = results(simulate(shard_input(profile.base, text, numbers=ONE_ITERATION))).values()
     assert all(100 <= row["iterations"] < 100_000 for row in rows)
     assert all(row["mean_error"] <= 0.005 * row["mean"] for row in rows)

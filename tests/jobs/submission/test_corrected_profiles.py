@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from jobs.execution import shard_texts
+from jobs.execution.shard_plan import cut
 from jobs.models import Artifact, Job
 from simc.profiles.analysis import analyse, corrected
 from simc.profiles.numbers import Bounds
@@ -46,7 +46,7 @@ def test_sets_change_the_character_below_an_enemy(multi_stage: bool) -> None:  #
 def test_shards_contain_the_corrected_main_actor() -> None:
     analysis = analyse(ENEMY_FIRST, rules=Rules(), bounds=Bounds(iterations=9, target_error=1))
     text = corrected(ENEMY_FIRST, analysis)
-    profile = shard_texts.cut(text, culled=frozenset(), replicates={}, keeps_final_options=False)
+    profile = cut(text, culled=frozenset(), replicates={}, keeps_final_options=False)
     assert "profileset_main_actor_index=1" in profile.base.split("\n")
 
 

@@ -1,20 +1,20 @@
-"""The SQL that stores a job, compared with a reference implementation that uses the ORM and Python."""
+"""Storage of an accepted job, and the rules that can refuse it."""
 
+import itertools
 import random
 from collections import defaultdict
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 
 from billing import ledger
-from billing.models import Account, Entry, Grant, GrantReason, Hold, Plan
+from billing.models import Account, Hold, Plan
 from clients.models import ApiKey
-from jobs.enums import ACTIVE, Channel, Priority, Status
-from jobs.models import Build, IdempotencyKey, Job, JobEvent, JobProfile
-from jobs.submission.store import COLUMNS, FIELDS, SQL, KeyRecord, Ruling, store
+from jobs.enums import Channel, Priority, Status
+from jobs.models import Build, IdempotencyKey, Job, JobEvent, JobProfile, StoredBytes
+from jobs.submission.store import COLUMNS, FIELDS, SQL, KeyRecord, Rule, StoreResult, check_limits, store
 from simservice.ids import new_token, next_id
 from tests.concurrency import while_locked
 from tests.factories import BuildFactory, make_account, make_job, make_key
@@ -54,90 +54,62 @@ def random_job(chance: random.Random, key: ApiKey, build: Build) -> Job:
     )
 
 
-def store_by_orm(
-    job: Job, *, profile_text: str, wanted: int, required: int, plan: Plan, record: KeyRecord | None
-) -> Ruling:
-    """The reference implementation of `store`, one step at a time."""
-    account = Account.objects.select_for_update(no_key=True).get(pk=job.account_id)
-    stored_keys = IdempotencyKey.objects.filter(api_key=job.api_key, key=record.key) if record else None
-    is_repeated = stored_keys is not None and job.api_key is not None and stored_keys.exists()
-    active = Job.objects.filter(account=account, status__in=ACTIVE).count()
-    available = ledger.available(account)
-    is_refused = is_repeated or active >= plan.max_active_jobs or account.suspended_at is not None
-    is_stored = not is_refused and max(required, min(wanted, available)) <= available
-    if is_stored:
-        ledger.hold(account, wanted, least=required, job_id=job.pk)
-        now = timezone.now()
-        job.created_at = job.updated_at = now
-        job.queue_deadline_at = now + timedelta(seconds=job.ceiling_queue_seconds)
-        job.save(force_insert=True)
-        JobEvent.objects.create(job=job, at=now, to_status=job.status, attempt=0)
-        JobProfile.objects.create(job=job, text=profile_text)
-        if record and job.api_key:
-            fields = {"fingerprint": record.fingerprint, "response": record.response}
-            IdempotencyKey.objects.create(api_key=job.api_key, key=record.key, job=job, **fields)
-    return Ruling(is_repeated, active, account.suspended_at is not None, 0, available, is_stored)
+def accept(job: Job, *, record: KeyRecord | None = None, **plan: int) -> StoreResult:
+    """Store a job that holds 20 credits."""
+    limits = Plan(**{"max_active_jobs": 100} | plan)
+    return store(job, profile_text="mage='A'\n\\", wanted=20, required=20, plan=limits, record=record)
 
 
-def rows_of(account: Account) -> list[Any]:
-    """Return all rows of an account, without what differs between two equal jobs."""
-    jobs: list[dict[str, Any]] = [dict(job) for job in Job.objects.filter(account=account).order_by("id").values()]
-    ids = [job["id"] for job in jobs]
-    mine = {"job_id__in": ids}
-    tables = [
-        JobProfile.objects.filter(**mine).order_by("pk").values("text"),
-        JobEvent.objects.filter(**mine).order_by("pk").values("from_status", "to_status", "attempt", "reason"),
-        IdempotencyKey.objects.filter(**mine).order_by("pk").values("api_key_id", "key", "fingerprint", "response"),
-        Hold.objects.filter(account=account).order_by("pk").values("credits", "spent", "resolved_at"),
-        Entry.objects.filter(account=account).order_by("pk").values("source", "target", "credits", "reason"),
-        Grant.objects.filter(account=account).order_by("pk").values("remaining"),
-    ]
-    deadlines = [job["queue_deadline_at"] - job["created_at"] for job in jobs]
-    assert deadlines == [timedelta(seconds=job["ceiling_queue_seconds"]) for job in jobs]
-    comparable = [{name: job[name] for name in job.keys() - TIMES - OWN} for job in jobs]
-    return [comparable, *map(list, tables)]
+@pytest.mark.parametrize("seed", range(10))
+def test_a_stored_job_has_the_values_of_its_instance(seed: int) -> None:
+    key, _ = make_key(make_account(credits=20))
+    job = random_job(random.Random(seed), key, BuildFactory.create())  # noqa: S311 - repeatable
+    assert accept(job).broken_rule is None
+    stored = Job.objects.get()
+    assert {name: getattr(stored, name) for name in COLUMNS} == {name: getattr(job, name) for name in COLUMNS}
+    assert list(stored.metadata) == list(job.metadata)
+    assert stored.updated_at == stored.created_at
+    assert stored.queue_deadline_at - stored.created_at == timedelta(seconds=job.ceiling_queue_seconds)
+    assert JobProfile.objects.get(job=stored).text == "mage='A'\n\\"
+    event = JobEvent.objects.get(job=stored)
+    assert (event.from_status, event.to_status, event.attempt, event.reason) == ("", "pending", 0, "")
+    assert not IdempotencyKey.objects.exists()
 
 
-def submit_randomly(chance: random.Random, key: ApiKey, build: Build, way: Any) -> list[Any]:
-    """Prepare a random account and submit some jobs; return the rulings and the account's rows."""
-    account = key.client.account
-    for days in chance.sample([None, 1, 2, 3], k=chance.randint(0, 3)):
-        expiry = timezone.now() + timedelta(days=days) if days else None
-        ledger.grant(account, chance.randint(1, 40), reason=GrantReason.GRANT_PROMO, note="n", expires_at=expiry)
-    ledger.correct(account, chance.randint(1, 60), reason="for the test")
-    if chance.random() < 0.2:
+@pytest.mark.parametrize("broken", list(itertools.product([False, True], repeat=5)), ids=str)
+def test_the_first_broken_rule_refuses_the_job(broken: tuple[bool, ...]) -> None:
+    is_repeated, has_many_jobs, is_suspended, has_many_bytes, is_poor = broken
+    key, _ = make_key(make_account(credits=39 if is_poor else 40))
+    account, build = key.client.account, BuildFactory.create()
+    record = KeyRecord(key="a", fingerprint="f" * 64, response='{"ü": 1}')
+    first, second = (random_job(random.Random(1), key, build) for _ in range(2))  # noqa: S311 - repeatable
+    first.api_key = second.api_key = key
+    assert accept(first, record=record).broken_rule is None
+    assert IdempotencyKey.objects.values_list("key", "fingerprint", "response").get() == ("a", "f" * 64, '{"ü": 1}')
+    StoredBytes.objects.create(account=account, bytes=70)
+    if is_suspended:
         Account.objects.filter(pk=account.pk).update(suspended_at=timezone.now())
-    rulings = []
-    for _ in range(6):
-        record = KeyRecord(key=chance.choice("ab"), fingerprint="f" * 64, response='{"ü": 1}')
-        wanted = chance.randint(1, 60)
-        job = random_job(chance, key, build)
-        ruling = way(
-            job,
-            profile_text=chance.choice(["", "mage='A'\n\\"]),
-            wanted=wanted,
-            required=chance.randint(1, wanted),
-            plan=Plan(max_active_jobs=chance.choice([2, 100])),
-            # Only a request with an API key has an idempotency key.
-            record=chance.choice([None, record]) if job.api_key else None,
-        )
-        rulings.append(ruling)
-    return [rulings, rows_of(account)]
+    limits = {"max_active_jobs": 1 if has_many_jobs else 2, "max_stored_bytes": 70 if has_many_bytes else 71}
+    expected = next((rule for rule, is_broken in zip(Rule, broken, strict=True) if is_broken), None)
+    result = accept(second, record=record if is_repeated else None, **limits)
+    assert result == StoreResult(expected, 1, 70, 19 if is_poor else 20)
+    assert Job.objects.count() == Hold.objects.count() == (2 if expected is None else 1)
+    assert list(ledger.verify()) == []
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_sql_and_orm_store_the_same_rows(seed: int) -> None:
-    key, _ = make_key(make_account(credits=0))
-    build = BuildFactory.create()
-    results = []
-    for way in (store, store_by_orm):
-        with transaction.atomic():
-            results.append(submit_randomly(random.Random(seed), key, build, way))  # noqa: S311 - repeatable
-            assert [error for error in ledger.verify() if "hold" not in str(error)] == []
-            transaction.set_rollback(True)
-    (rulings, rows), (expected_rulings, expected_rows) = results
-    assert rulings == expected_rulings
-    assert rows == expected_rows
+@pytest.mark.parametrize("broken", [rule for rule in Rule if rule is not Rule.REPEATED])
+def test_limits_can_be_checked_without_storing(broken: Rule) -> None:
+    account = make_account(credits=19 if broken is Rule.CREDITS else 20)
+    if broken is Rule.SUSPENDED:
+        Account.objects.filter(pk=account.pk).update(suspended_at=timezone.now())
+    StoredBytes.objects.create(account=account, bytes=70)
+    limits = {
+        "max_active_jobs": 0 if broken is Rule.ACTIVE_JOBS else 1,
+        "max_stored_bytes": 70 if broken is Rule.STORED_BYTES else None,
+    }
+    result = check_limits(account.pk, required=20, plan=Plan(**limits))
+    assert result == StoreResult(broken, 0, 70, 19 if broken is Rule.CREDITS else 20)
+    assert check_limits(make_account().pk, required=20, plan=Plan(max_active_jobs=1)).broken_rule is None
 
 
 def test_a_job_has_a_value_for_each_column_without_a_default() -> None:
@@ -170,11 +142,11 @@ def test_the_limit_is_counted_with_an_index() -> None:
 def test_a_submission_sees_what_it_waited_for(row: str, *, is_suspended: bool) -> None:
     key, _ = make_key(make_account(credits=100))
     account, build = key.client.account, BuildFactory.create()
-    rulings: list[Ruling] = []
+    results: list[StoreResult] = []
 
     def submit() -> None:
         job = random_job(random.Random(1), key, build)  # noqa: S311 - repeatable
-        rulings.append(store(job, profile_text="", wanted=60, required=60, plan=account.plan, record=None))
+        results.append(store(job, profile_text="", wanted=60, required=60, plan=account.plan, record=None))
 
     def change() -> None:
         ledger.correct(account, -50, reason="for the test")
@@ -182,5 +154,4 @@ def test_a_submission_sees_what_it_waited_for(row: str, *, is_suspended: bool) -
             Account.objects.filter(pk=account.pk).update(suspended_at=timezone.now())
 
     while_locked(row, [account.pk], change=change, move=submit)
-    (ruling,) = rulings
-    assert (ruling.is_suspended, ruling.available_credits, ruling.is_stored) == (is_suspended, 50, False)
+    assert results == [StoreResult(Rule.SUSPENDED if is_suspended else Rule.CREDITS, 0, 0, 50)]

@@ -14,7 +14,7 @@ from simc.profiles.analysis import (
     Analysis,
     analyse,
     analyse_submitted,
-    warnings,
+    profile_warnings,
     with_limits,
 )
 from simc.profiles.numbers import Bounds
@@ -210,7 +210,7 @@ def test_numbers_beyond_the_limits_are_clamped(text: str, expected: list[object]
 
 
 def test_a_warning_has_a_line_a_number_and_a_message() -> None:
-    first, second = warnings(analysed("iterations=900000\nprofileset.a+=target_error=nan"))
+    first, second = profile_warnings(analysed("iterations=900000\nprofileset.a+=target_error=nan"))
     assert first == {
         "kind": "iterations_clamped",
         "line": 1,
@@ -225,7 +225,7 @@ def test_a_warning_has_a_line_a_number_and_a_message() -> None:
 def test_all_clamps_apply_although_not_all_are_listed() -> None:
     text = "\n".join(f"profileset.{number}+=iterations=900000" for number in range(LISTED_WARNINGS + 1))
     analysis = analysed(text)
-    assert len(warnings(analysis)) == LISTED_WARNINGS
+    assert len(profile_warnings(analysis)) == LISTED_WARNINGS
     assert list(analysed(with_limits(text, analysis)).clamps) == []
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simc.profiles.analysis import LISTED_WARNINGS, Analysis, analyse, corrected, warnings, with_limits
+from simc.profiles.analysis import LISTED_WARNINGS, Analysis, analyse, corrected, profile_warnings, with_limits
 from simc.profiles.numbers import Bounds
 from simc.profiles.policy import Rules
 
@@ -35,7 +35,7 @@ def ran(text: str) -> str:
     ],
 )
 def test_profilesets_change_a_character(text: str, line: int | None, index: int | None) -> None:
-    found = [each for each in warnings(analysed(text + SET)) if each["kind"] == "option_replaced"]
+    found = [each for each in profile_warnings(analysed(text + SET)) if each["kind"] == "option_replaced"]
     assert [(each["line"], each["applied"]) for each in found] == ([] if line is None else [(line, index)])
     options = [each for each in ran(text + SET).split("\n") if each.startswith("profileset_main_actor_index=")]
     if index is not None:
@@ -48,7 +48,7 @@ def test_profilesets_change_a_character(text: str, line: int | None, index: int 
 def test_a_picture_is_removed_with_a_warning() -> None:
     text = '\ufeffmage="A"\nthumbnail=https://x.example/1.jpg level=60\nprofileset.B=THUMBNAIL=x\niterations=5\n'
     assert corrected(text, analysed(text)) == 'mage="A"\nlevel=60\nprofileset.B=\niterations=5\n'
-    assert [(each["kind"], each["line"], each["requested"]) for each in warnings(analysed(text))] == [
+    assert [(each["kind"], each["line"], each["requested"]) for each in profile_warnings(analysed(text))] == [
         ("option_replaced", 2, "https://x.example/1.jpg"),
         ("option_replaced", 3, "x"),
     ]
@@ -102,7 +102,7 @@ def test_the_default_number_does_not_override_a_profilesets_own() -> None:
 def test_important_warnings_come_first_and_the_rest_is_counted() -> None:
     sets = "".join(f"profileset.{number}+=iterations=900000\n" for number in range(LISTED_WARNINGS + 5))
     text = f"enemy=E\nmage=A\n{sets}iterations=800000\nthumbnail=x\n"
-    found = warnings(analysed(text))
+    found = profile_warnings(analysed(text))
     assert len(found) == LISTED_WARNINGS
     assert [each["requested"] for each in found[:4]] == [None, 800_000, "x", 900_000]
     assert found[-1]["message"].endswith(" 8 more warnings are not listed.")

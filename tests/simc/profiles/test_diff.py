@@ -80,7 +80,7 @@ def test_every_change_leads_from_one_profile_to_the_other() -> None:
     for _ in range(500):
         old, new = ([chance.choice("abcdefgh") for _ in range(chance.randrange(30))] for _ in range(2))
         place = new_place = 0
-        for change in diff._changes(old, new):
+        for change in diff._changes(old, new, diff._Change(0, len(old), 0, len(new)), rounds=4):
             assert old[place : change.start] == new[new_place : change.new_start]
             place, new_place = change.stop, change.new_stop
         assert old[place:] == new[new_place:]

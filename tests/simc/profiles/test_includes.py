@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from minisim.command_line import read_arguments, read_tokens
+from minisim.configuration import read_arguments, read_tokens
 from minisim.values import SimulatorError
 from simc.profiles.bundle import Bundle
 from simc.profiles.grammar import Token, profileset_name, token_pairs

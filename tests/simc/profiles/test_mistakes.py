@@ -4,7 +4,7 @@ import pytest
 
 from jobs.submission.validation import _require_runnable
 from simc.characters import visible
-from simc.profiles.analysis import Analysis, analyse_submitted, warnings
+from simc.profiles.analysis import Analysis, analyse_submitted, profile_warnings
 from simc.profiles.mistakes import seems_without_line_breaks
 from simc.profiles.numbers import Bounds
 from simc.profiles.policy import Rules
@@ -179,7 +179,7 @@ def test_something_must_start_a_character(text: str, runs: bool) -> None:  # noq
     ("text", "line"), [("tinker=Someone\nspec=pistols", 1), ("level=60\napl.simc", 2), ("mage=A\napl.simc", None)]
 )
 def test_an_unknown_character_is_a_warning(text: str, line: int | None) -> None:
-    found = [warning["line"] for warning in warnings(analysed(text)) if warning["kind"] == "actor_unknown"]
+    found = [warning["line"] for warning in profile_warnings(analysed(text)) if warning["kind"] == "actor_unknown"]
     assert found == ([] if line is None else [line])
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from simc.profiles.values import LARGEST_INTEGER, read_integer, read_number
+from simc.profiles.numbers import LARGEST_INTEGER, read_integer, read_number
 
 
 @pytest.mark.parametrize(

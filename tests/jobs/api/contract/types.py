@@ -51,7 +51,7 @@ REQUEST_ID = matching("req_[0-9a-f]{32}")
 SHARE = matching("https?://[^/]+/share/[A-Za-z0-9_-]{22}")
 MANIFEST_URL = matching("https?://[^/]+/manifests/[A-Za-z0-9_-]{22}")
 DOWNLOAD = matching("https?://[^/]+/artifacts/[A-Za-z0-9_-]{22}")
-DOCS = matching("https?://[^/]+/docs#[a-z_]+")
+DOCS = matching("https?://[^/]+/docs/(?:errors|api)#[a-z_]+")
 METADATA: Schema = {
     "type": "object",
     "additionalProperties": {"type": "string", "maxLength": 500},
