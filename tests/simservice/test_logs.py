@@ -30,7 +30,8 @@ from simservice.telemetry.logs import AddIds, HidePaths, JsonLines, add_log_ids,
 from tests.billing import door
 from tests.factories import make_job, make_member
 from tests.jobs.simulation_workers import CELERY, WEBHOOKS
-from tests.jobs.simulators import claim, wait_until
+from tests.jobs.simulators import claim
+from tests.waiting import wait_until
 from tests.web_server import request, web_server
 from tests.webhooks.helpers import STEADY, end_job, make_client_with_events
 from webhooks import dispatcher

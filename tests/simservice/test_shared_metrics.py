@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError as RedisDown
 
 from simservice.redis import client, shared_metrics
 from simservice.redis.shared_metrics import Flusher, SharedCounter, SharedHistogram
-from tests.jobs.simulators import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
 
