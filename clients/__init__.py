@@ -1,14 +1,18 @@
-"""Access to an account: its clients and API keys, its members and invitations, its audit log, and rate limits.
+"""Accounts and who may act for them: clients, API keys, members, invitations, and the audit log.
 
-A client is one integration of an account, and owns API keys. A member is a user with a role. Both act on an account
-only through functions that take an `Actor` and write the audit log in the transaction of the change.
+An account (`billing.models.Account`) owns everything. It always has one default client, and each API key belongs to
+one client. A member is a user with a role in the account: viewer, member or owner.
 
-Promised: keys and invitations are stored only as hashes and shown once. Keys are checked against the database in
-every request, so a revoked key stops working at once. An account always keeps an owner who can log in, and an event
-of the audit log never changes. Not promised: exact rate limits. They are counted in Redis, and while Redis is
-unavailable, all requests are allowed.
+What this package promises:
 
-Who may open a page is decided in `dashboard.access`, and what a job may cost in `billing` and `jobs`.
+- An account always keeps an owner who can log in (`members`).
+- A key is stored only as a hash, and shown once (`keys`). A revoked or expired key works in no request that begins
+  after the change.
+- Each change of an account is recorded in the audit log, in the transaction of the change (`audit`).
+- A form with a token is processed once, however often the browser sends it (`form_tokens`).
+- While Redis is unavailable, rate limits allow every request (`rate_limits`).
 
-Start with `models.py` and `audit.Actor`, then `authentication.py` for requests to the API.
+It does not decide what a job may cost or whether it is accepted, and it checks no permission of a page: callers do.
+
+Start with `models`, then `accounts` and `keys`. `authentication` and `rate_limits` are what an API request passes.
 """

@@ -1,15 +1,15 @@
-"""What every app needs and no app owns: settings, URLs, Celery, and the parts below.
+"""The foundation of all apps: settings, the Celery application, the web server, and connections to other systems.
 
-- `web` is the web server and everything around a response; `api` is the HTTP API apart from its resources.
-- `admin` has shared parts of admin pages; `operations` has the checks and commands for operators.
-- `postgresql`, `redis` and `storages` connect to the servers; `network` decides which addresses are public.
-- `telemetry` has logs, metrics, traces and error reports.
+No module here knows a job, an account or a webhook; every app may import this package.
 
-The single modules are the settings (`settings`, read with `environment`), encryption, ids, clocks, heartbeats of
-workers, outages and shutdown.
+- `settings` reads the environment through `environment`, and reports all wrong values at once.
+- `web/` serves requests, `api/` gives them the API's form, and `admin/` is the base of the admin pages.
+- `celery` and `beat` start tasks. Messages may be lost or repeated: what must happen is in PostgreSQL.
+- `postgresql/`, `redis/` and `storages/` are the connections. PostgreSQL contains the truth and Redis only what may
+  be lost.
+- `network/` decides which addresses on the internet the service connects to.
+- `telemetry/` is logs, metrics, traces and errors; `operations/` is the commands and the checks of a deployment.
+- `clocks`, `encryption`, `ids`, `outages`, `shutdown` and `worker_heartbeats` are small services of their own.
 
-Nothing here imports an app, so nothing here knows jobs, accounts or credits; `urls` and the settings name the apps
-as text. A helper that only one app uses belongs to that app.
-
-Start with `settings.py`, then `urls.py` and `celery.py`.
+Start with `settings` and `urls`.
 """

@@ -1,16 +1,17 @@
-"""Webhooks: endpoints, events, and the attempts to deliver them.
+"""Webhooks: the end of a job, delivered to the URL of its client.
 
-An event is written in the transaction of the change that it reports (an outbox), with the exact bytes to send. It
-is due until an attempt succeeds or the retries end. The modules follow a delivery: `events` stores it, `claims`
-leases due events to a worker, `dispatcher` sends them with `http_client`, and `retries` records each outcome and
-schedules the next attempt.
+An event is written in the transaction that ends its job (an outbox), so it exists exactly if the job has ended. Its
+states are:
 
-Promised: no event is lost if a process or Redis fails, no request reaches an address that is not public, and a slow
-receiver delays only itself and other failing ones. Not promised: that an event arrives only once, or in order.
-Receivers compare event ids.
+- waiting: its attempt is due at `next_attempt_at`, at first immediately
+- sending: a worker makes the request and has a lease; if the worker dies, the sweep makes the event wait again
+- delivered: the receiver answered with a 2xx status
+- failed: the receiver rejected it, all attempts failed, or the endpoint is disabled; it can be resent
 
-This package knows only the id of a job. The rules for receivers are in
-`docs/reference/webhooks.md`.
+Each attempt is a delivery, recorded before its request is made. Delivery is at least once: a receiver can get an
+event twice, or events out of order, and recognizes them by their ids. A receiver that hangs delays its own client's
+events only. Requests go only to public addresses that were checked just before (`simservice/network/`), over TLS,
+and follow no redirect. An endpoint is disabled after five days in which every delivery failed.
 
-Start with `events.py`, then `dispatcher.Dispatcher`.
+Start with `models`, then follow an event through `events`, `claims`, `dispatcher`, `http_client` and `retries`.
 """

@@ -30,7 +30,7 @@ from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
 from simservice.api.times import iso, iso_or_none
 from simservice.shapes import Count, Id, Percent, Rule, Time
-from simservice.web.waiting import keep_back
+from simservice.web.waiting import park
 
 
 class Queue(TypedDict):
@@ -208,7 +208,7 @@ class JobStatusView(PolledEndpoint):
             body["preview"] = _preview(preview.preview_of(job))
         if seconds and not job.is_terminal:
             # Last, so that an error above is answered at once
-            keep_back(
+            park(
                 request.META,
                 owner=self.caller().account.pk,
                 subject=job.pk,

@@ -108,7 +108,7 @@ def recover(job: Job, *, reason: str = "", guard: Q = job_moves.LEASE_EXPIRED) -
 
 
 def lost_attempts(job: Job) -> int:
-    """Return how many attempts were lost, with the current one; at most
+    """Return how many attempts were lost, the current one included.
 
     An attempt that was returned, for example by a worker that stops, is no loss.
     """

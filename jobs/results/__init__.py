@@ -6,7 +6,7 @@ jobs, and nobody sees the files, links or details of a job after its retention p
 - `queries` finds single jobs, artifacts and builds; `listing` finds pages of jobs.
 - `details` and `rankings` store parts of a report; both are written once, when the job ends.
 - `comparison` and `history` put several jobs side by side.
-- `labels` has the texts for people, and `blame` the causes of failed runs.
+- `labels` has the texts for people.
 - `edits` has the two changes that members can make to a job: its title and its public links.
 
 Nothing here changes the status of a job or uses HTTP. Start with `queries`.

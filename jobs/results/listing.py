@@ -21,7 +21,7 @@ from jobs.models import Job
 from jobs.results import queries
 from jobs.results.queries import TITLED
 from simservice.ids import first_id_of
-from simservice.postgresql.rows import RowReader
+from simservice.postgresql.statements import RowReader
 
 # Greater than every id in use
 LAST_ID = 10**18

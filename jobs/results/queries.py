@@ -15,8 +15,7 @@ from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
 from jobs.lifecycle import transitions
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, run
+from simservice.postgresql.statements import RowReader, load, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
 RECENT_JOBS = 100

@@ -1,9 +1,9 @@
-"""Parts that the admin pages of all apps share.
+"""The base of all admin pages.
 
-The admin is a console for operators. Facts are read-only (`base.ReadOnlyMixin`), and an action shows its effects
-before it calls a function of the domain (`actions`). A form fails if somebody else changed the object since it was
-opened (`forms`), and pages stay fast on large tables (`base.LargeTableMixin`).
+Four rules apply to every page: it requires two-factor authentication (`access`), no click reads a whole large table
+(`base.LargeTableMixin`), an action on several objects first shows its effects and runs once (`actions`), and a form
+is refused if its object has changed since it was opened (`forms`). `filters` makes hand-written query strings with
+unusable values harmless.
 
-`access` requires two-factor authentication, and `filters` rejects query strings that no page links to. Who may do
-what is left to Django's permissions. Start with `base.py`.
+The pages themselves are in the `admin` module of each app. Start with `base`.
 """

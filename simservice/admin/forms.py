@@ -1,4 +1,4 @@
-"""Admin forms with optimistic locking: they fail if somebody else has changed the object."""
+"""Admin forms with optimistic locking: a form is refused if its object has changed since it was opened."""
 
 from typing import Any, ClassVar
 

@@ -1,9 +1,9 @@
-"""Which host names and IP addresses are public, for requests to addresses that users choose.
+"""The rules for addresses that others choose: public host names and IP addresses only.
 
-`addresses.parse` checks the form of a URL, `name_resolution` resolves its host within a time limit, and
-`addresses.require_public` checks every address that was found. The caller then connects to one of these addresses,
-not to the name, so a second answer of the resolver changes nothing.
+Webhooks and the proxy for the game API connect to hosts that users or profiles name. `public_names` judges a name
+without looking it up. `addresses` judges a URL, resolves its host within a time limit, and refuses every address
+that is private, reserved or special. The caller must connect to an address that was checked, not resolve the name
+again, because the answer can change in between.
 
-Only addresses of the public internet are allowed: `special_ranges` lists those that are not. Nothing here makes a
-request. Start with `addresses.py`.
+Only `WEBHOOK_ALLOWED_ADDRESSES` exempts a host from the rules. Start with `parse` and `resolve` in `addresses`.
 """

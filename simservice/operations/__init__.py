@@ -1,9 +1,9 @@
-"""Checks of a deployment, and the base of the management commands.
+"""For operators: the base of management commands, and the checks of a deployment.
 
-`checks` examines the settings for `manage.py check --deploy`. `doctor` examines the running deployment: its
-servers, clocks, storage, disk, mail and certificates. Each finding says what is wrong and what to do. The checks
-that need jobs are in `jobs.operations.doctor`.
+`checks` judges settings without connecting to anything (`manage.py check --deploy`). `doctor` connects to every
+system that the service needs and tries what the service does there; it changes nothing that stays. Each finding
+says what is wrong and what to do. `jobs/operations/doctor.py` adds the checks that know about jobs.
 
-A check changes nothing but its own test files, and an error in a check becomes a finding. `commands` makes every
-command end with one readable line if a server does not respond. Start with `doctor.py`.
+A command whose deployment is at fault prints one line and ends with status 1 (`commands`); other errors are bugs
+and keep their traceback. Start with `doctor`.
 """

@@ -1,4 +1,4 @@
-"""Expiry dates of the TLS certificates of the deployment's servers."""
+"""Expiry dates of the TLS certificates of our servers."""
 
 import smtplib
 import socket

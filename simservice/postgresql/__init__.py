@@ -1,11 +1,13 @@
-"""PostgreSQL: a database backend that notices outages, prepared statements, and rules for migrations.
+"""PostgreSQL: connections that notice an outage, statements in files, and the rules of migrations.
 
-- `base` is the backend. Its connections give up if PostgreSQL does not respond, so an outage does not occupy every
-  thread.
-- `statements` loads SQL from files and executes it in few round trips; `rows` turns its rows into models.
-- `connections` has snapshots and time limits of statements.
-- `migration_limits` and `migration_phases` let migrations run while the service is in use.
+`base` is Django's database backend with a deadline: if the server is frozen or the network drops packets, a process
+gives up instead of waiting in every thread. Web processes additionally test on another connection whether a slow
+statement or the whole server is the problem.
 
-Everything works through PgBouncer in transaction mode. Commands and migrations have no deadline, unless they ask
-for one. Start with `base.py` for connections and `statements.py` for SQL.
+Most queries use the ORM. The frequent ones, and those that must move several rows at once, are in `.sql` files
+beside their module; `statements.load` reads them, and `statements.run` sends several in one round trip. Tests
+compare each of them with an implementation in the ORM.
+
+Through a pooler, statements are not prepared, and time limits must be set in the pooler. Start with `connections`
+and `statements`; read `migration_rules` before you write a migration.
 """

@@ -1,8 +1,10 @@
-"""Redis: the client, Django's cache, and the metrics that all processes share.
+"""Redis: the client, Django's cache, and counters that all processes share.
 
-Redis contains only what may be lost. `client.best_effort` returns a default while Redis does not respond, and only
-one thread probes it meanwhile, so requests do not each wait for a timeout. The cache is then empty, and metrics are
-added later.
+Redis contains only what may be lost: progress, heartbeats, rate limits, caches and counters. Two ways lead to it:
 
-Nothing here may decide about a job or a credit. Celery has its own connection. Start with `client.py`.
+- `client.best_effort` returns a default while Redis is unavailable. During an outage, one thread probes about once
+  a second, and all other calls return at once.
+- `client.redis()` raises RedisError, for callers that have to know, such as health checks.
+
+Nothing in this package waits longer than `client.TIMEOUT_SECONDS` for a response. Start with `client`.
 """

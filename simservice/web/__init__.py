@@ -1,11 +1,14 @@
-"""The web server, and what all responses have in common.
+"""The web server, from the socket to Django, and what applies to every response.
 
-The one idea: threads are few, because each has a database connection. So a thread handles a request only after it
-has been received completely (`connections`, `gunicorn_worker`), and a request that waits for a change gives its
-thread back (`waiting`). `docs/explanation/decisions/own-web-worker.md` gives the reasons.
+The server is gunicorn with its own worker. A connection costs a file descriptor until its request has arrived
+completely; only then does a thread handle it (`connections`). A long-polling request gives its thread back while
+it waits for a change (`waiting`). Slow clients, and clients that never finish, therefore occupy no thread.
 
-The other modules are about responses: headers (`csp`, `caching`), limits (`large_responses`), redirects
-(`trailing_slashes`), error pages and health endpoints. `mail` lets workers send what a request enqueued.
+The worker rejects malformed requests itself, with the same error envelope as the API. Everything else passes the
+middleware that `settings.MIDDLEWARE` lists: `middleware`, `error_pages`, `large_responses`, and those of other
+packages. `health` answers probes and Prometheus.
 
-Nothing here knows a page or a resource. Start with `gunicorn_worker.py`, then `waiting.py`.
+Under another WSGI server, the service works without long polling and without these time limits.
+
+Start with `gunicorn_worker`.
 """

@@ -1,7 +1,6 @@
 """The audit log: each change and its event are one transaction, and events never change."""
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -37,6 +36,7 @@ from tests.factories import (
     make_member,
     make_running_job,
 )
+from tests.waiting import wait_until
 from webhooks import endpoints, retries
 from webhooks.models import Endpoint
 
@@ -293,10 +293,20 @@ class TestKeysOfRemovedMembers:
         with transaction.atomic():
             key, _ = make_key(owner.account, by=actor_of(guest))
             removal.start()
-            time.sleep(0.5)
+            wait_until(another_waits)
         removal.join()
         assert not Membership.objects.filter(pk=guest.pk).exists()
         assert ApiKey.objects.get(pk=key.pk).state == "revoked"
+
+
+WAITS = "SELECT EXISTS(SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+
+
+def another_waits() -> bool:
+    """Return whether another connection waits for a lock of this one."""
+    with connection.cursor() as cursor:
+        cursor.execute(WAITS)
+        return bool(cursor.fetchone()[0])
 
 
 @pytest.mark.parametrize(

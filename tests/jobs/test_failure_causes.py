@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.results.blame import FailureCause, cause_of, is_crash, named_cause
+from jobs.failure_causes import FailureCause, cause_of, is_crash, named_cause
 
 CHARACTER = "Unable to download JSON from 'https://eu.api.example.com/profile/wow/character/a/b'"
 
