@@ -224,6 +224,18 @@ def test_a_helper_that_wakes_up_in_the_next_attempt_starts_nothing(tmp_path: Pat
     assert not Run.objects.filter(attempt=2).exists()
 
 
+def test_a_helper_whose_job_has_returned_to_the_queue_starts_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = stage_on(tmp_path)
+    shard = claimed(stage)
+    assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
+    helper.execute(shard)
+    assert not Run.objects.filter(seat=1).exists()
+    assert (row(shard).status, row(shard).losses) == ("running", 0)
+    assert not caplog.records
+
+
 def test_a_helper_without_funds_ends_its_shard(tmp_path: Path) -> None:
     stage = stage_on(tmp_path, funded_ms=1500, slice_ms=1000)
     assert status_after(stage) == ("stopped", 0)
