@@ -91,7 +91,7 @@ def _return(shard: ClaimedShard, error: Exception) -> None:
     job. If the database is unavailable, the lease expires instead.
     """
     reason = error.requeue_reason if isinstance(error, GivesUp) else None
-    logger.warning("shard %s of stage %s is returned: %s", shard.number, shard.stage_id, reason or error)
+    logger.warning("shard %s of stage %s is returned: %s", shard.number, shard.stage_id, str(error) or reason)
     if not isinstance(error, WorkerStops):
         executables.skipped.add(shard.stage_id)
     with suppress(DatabaseError):

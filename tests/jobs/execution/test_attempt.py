@@ -237,7 +237,7 @@ def test_a_silent_commit_keeps_its_artifacts(minisim: Build, monkeypatch: pytest
 
 
 def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
-    minisim: Build, monkeypatch: pytest.MonkeyPatch
+    minisim: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     conclude = attempt.conclude
 
@@ -250,6 +250,8 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)
+    # The runbook names these words.
+    assert "lost its lease" in caplog.text
 
 
 def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,12 +165,15 @@ def test_a_build_replaced_after_the_claim_is_left_to_others(tmp_path: Path) -> N
     assert not Run.objects.filter(seat=1).exists()
 
 
-def test_a_missing_executable_is_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_executable_is_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("jobs.execution.simulator_run.SECOND_START_SECONDS", 0.0)
     stage = stage_on(tmp_path)
     Path(stage.build.executable).unlink()
     assert status_after(stage) == ("waiting", 0)
     assert stage.pk in executables.skipped.current()
+    assert f"is returned: {stage.build.executable}" in caplog.text
 
 
 def test_an_internal_error_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
