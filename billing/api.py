@@ -10,8 +10,8 @@ from billing.ledger import Balances, OpenGrant
 from billing.models import Account, GrantReason
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.api.shapes import Count, Id, Time
 from simservice.api.times import iso_or_none
+from simservice.shapes import Count, Id, Time
 
 
 class GrantObject(TypedDict):
@@ -60,7 +60,7 @@ GET_CREDITS = Operation(
     summary="Get credits",
     description="The account can spend `purchased` and the `remaining` credits of each grant. Neither includes "
     "`reserved`.",
-    responses={200: ResponseSpec(description="Credits of the account.", shape=Credits, example=EXAMPLE)},
+    returns=ResponseSpec(description="Credits of the account.", shape=Credits, example=EXAMPLE),
 )
 
 

@@ -3,6 +3,7 @@
 import secrets
 from datetime import datetime
 
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -10,10 +11,11 @@ from django.utils.text import slugify
 
 from billing import ledger
 from billing.models import Account, Grant, GrantReason, Plan
-from clients import audit, mailboxes
+from clients import audit
 from clients.audit import Action, Actor
 from clients.errors import ClientNameTaken, TooManyClients
-from clients.models import DEFAULT_CLIENT, Client, FirstAccount, Membership
+from clients.models import DEFAULT_CLIENT, Client, FirstAccount, Membership, UsedMailbox
+from simservice.encryption import Purpose, digests
 
 MAX_NAME_CHARACTERS = 40
 MAX_CLIENTS = 200
@@ -98,7 +100,7 @@ def correct_credits(account: Account, amount: int, *, note: str, by: Actor) -> N
 
 
 def was_denied_welcome_credits(account: Account) -> bool:
-    """Return whether an account got no welcome credits, because its mailbox had opened another. One query."""
+    """Return whether an account got no welcome credits, because its mailbox had opened another."""
     return FirstAccount.objects.filter(account=account, mailbox_was_used=True).exists()
 
 
@@ -116,7 +118,7 @@ def open_own_account(user: User) -> Account:
     plan, _ = Plan.objects.get_or_create(name=settings.SIGNUP_PLAN)
     account = open_account(_free_name(user), plan=plan)
     Membership.objects.create(user=user, account=account, role=Membership.Role.OWNER)
-    is_new = mailboxes.claim(user)
+    is_new = claim_mailbox(user)
     defaults = {"account": account, "mailbox_was_used": not is_new}
     _, is_first = FirstAccount.objects.get_or_create(user=user, defaults=defaults)
     if is_new and is_first and settings.SIGNUP_CREDITS:
@@ -130,3 +132,36 @@ def _free_name(user: User) -> str:
     if not Account.objects.filter(name=wanted).exists():
         return wanted
     return f"{wanted}-{secrets.token_hex(4)}"
+
+
+# Gmail ignores dots, and has two domains: https://support.google.com/mail/answer/7436150
+GMAIL = {"gmail.com", "googlemail.com"}
+
+
+def mailbox_of(address: str) -> str:
+    """Return the address of the mailbox that receives mail to an address: without tag, in lower case."""
+    local, _, domain = address.lower().rpartition("@")
+    local = local.partition("+")[0] or local
+    return f"{local.replace('.', '')}@gmail.com" if domain in GMAIL else f"{local}@{domain}"
+
+
+def claim_mailbox(user: User) -> bool:
+    """Record the mailbox of a user who opens an account. Return whether it opened none before.
+
+    Of two simultaneous calls for one mailbox, the second waits for the first.
+    """
+    current, *former = _digests(user.email or user.get_username())
+    _, is_new = UsedMailbox.objects.get_or_create(digest=current)
+    return is_new and not UsedMailbox.objects.filter(pk__in=former).exists()
+
+
+def remember_mailboxes(user: User) -> None:
+    """Record every mailbox of a user who is being deleted, if they opened an account."""
+    if FirstAccount.objects.filter(user=user).exists():
+        verified = EmailAddress.objects.filter(user=user, verified=True).values_list("email", flat=True)
+        rows = [UsedMailbox(digest=_digests(address)[0]) for address in {user.email, *verified} if address]
+        UsedMailbox.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _digests(address: str) -> list[str]:
+    return digests(mailbox_of(address), purpose=Purpose.MAILBOXES)

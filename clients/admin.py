@@ -134,9 +134,10 @@ class CreditsActions(admin.ModelAdmin):
     ) -> None:
         """Call `change` for each account and show the results."""
         amount, note = fields["credits"], fields["note"]
+        others = {name: value for name, value in fields.items() if name != "credits"}
         for account in chosen:
             try:
-                change(account, amount, **_without_credits(fields), by=audit.operator(request))
+                change(account, amount, **others, by=audit.operator(request))
             except (InvalidCreditChange, InsufficientCredits) as error:
                 self.message_user(request, f"{account}: {error}", messages.ERROR)
             else:
@@ -145,15 +146,10 @@ class CreditsActions(admin.ModelAdmin):
 
 
 def _problem_of(form: CorrectionForm) -> str:
-    """Return what an operator has to correct in an invalid form."""
     if form.has_error("credits", code="range"):
         return str(form.errors["credits"][0])
     message = f"Enter a whole number of credits and a note of at most {ledger.MAX_REASON_CHARACTERS} characters."
     return f"{message} Choose a reason." if "reason" in form.errors else message
-
-
-def _without_credits(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "credits"}
 
 
 def effect_of_booking(amount: int, available: dict[int, int], account: Account) -> Effect:
@@ -309,12 +305,12 @@ class MembershipAdmin(LargeTableMixin, admin.ModelAdmin):
         super().save_model(request, obj, form, change)
         by = audit.operator(request)
         if not change:
-            members.record(Action.MEMBER_JOINED, obj, by=by, role=obj.role)
+            members.record_change(Action.MEMBER_JOINED, obj, by=by, role=obj.role)
         elif "role" in form.changed_data:
-            members.record(Action.MEMBER_ROLE_CHANGED, obj, by=by, old=form.initial["role"], new=obj.role)
+            members.record_change(Action.MEMBER_ROLE_CHANGED, obj, by=by, old=form.initial["role"], new=obj.role)
 
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
-        members.record(Action.MEMBER_REMOVED, obj, by=audit.operator(request))
+        members.record_change(Action.MEMBER_REMOVED, obj, by=audit.operator(request))
         super().delete_model(request, obj)
 
 

@@ -65,14 +65,14 @@ def record(
     target: object = "",
     **details: str | int | None,
 ) -> None:
-    """Write an event in the transaction of the change. `details` must not contain secrets. One query."""
+    """Write an event in the transaction of the change. `details` must not contain secrets."""
     record_all(action, [(account_id, target_id, target)], by=by, **details)
 
 
 def record_all(
     action: Action, targets: Iterable[tuple[int, int | None, object]], *, by: Actor, **details: str | int | None
 ) -> None:
-    """Write an event as `record` does for each account, target id and target. One query for a thousand."""
+    """Write an event as `record` does for each account, target id and target."""
     events = [
         AuditEvent(
             account_id=account_id,

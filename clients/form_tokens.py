@@ -26,7 +26,7 @@ def issue(user_id: int, purpose: str) -> str:
 
 
 def require_unused(token: str, user_id: int, purpose: str) -> None:
-    """Raise FormAlreadySent if a token is used, or InvalidFormToken. One query; the token stays unused."""
+    """Raise FormAlreadySent if a token is used, or InvalidFormToken. The token stays unused."""
     if SentForm.objects.filter(pk=_stored_part(token, user_id, purpose)).exists():
         raise FormAlreadySent
 

@@ -84,7 +84,7 @@ def find(token: str) -> Invitation | None:
 
 
 def owner_address(invitation: Invitation) -> str:
-    """Return a verified email address of an owner of the account, or "". One query.
+    """Return a verified email address of an owner of the account, or "".
 
     Prefers the owner who created the invitation.
     """
@@ -113,7 +113,6 @@ def revoke(account: Account, invitation_id: int, *, by: Actor) -> Invitation | N
 
 
 def _record(action: Action, invitation: Invitation, *, by: Actor, **details: str) -> None:
-    """Write an audit event about an invitation."""
     audit.record(invitation.account_id, action, by=by, target_id=invitation.pk, target=invitation.email, **details)
 
 
@@ -137,5 +136,5 @@ def accept(invitation: Invitation, user: User, *, by: Actor) -> Membership:
         user=user, account_id=invitation.account_id, defaults={"role": invitation.role}
     )
     if is_new:
-        members.record(Action.MEMBER_JOINED, membership, by=by, role=membership.role)
+        members.record_change(Action.MEMBER_JOINED, membership, by=by, role=membership.role)
     return membership

@@ -19,8 +19,7 @@ from clients import audit
 from clients.audit import Action, Actor
 from clients.errors import NotAMember, TooManyKeys
 from clients.models import ApiKey, Client, Membership
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, read_first
+from simservice.postgresql.statements import RowReader, load, read_first
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 PREFIX = "sk_"
@@ -45,13 +44,13 @@ def checksum(text: str) -> str:
 
 
 def is_well_formed(secret: str) -> bool:
-    """Return whether a text has the format and checksum of a key. No query."""
+    """Return whether a text has the format and checksum of a key."""
     if not FORMAT.match(secret):
         return False
     return checksum(secret[:-CHECKSUM_CHARACTERS]) == secret[-CHECKSUM_CHARACTERS:]
 
 
-def digest_of(secret: str) -> str:
+def hash_key(secret: str) -> str:
     """Return the hash that identifies a key in the database. A random key needs no salt."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -73,7 +72,7 @@ def create_key(
     key = ApiKey.objects.create(
         client=client,
         name=name,
-        sha256=digest_of(secret),
+        sha256=hash_key(secret),
         last4=secret[-4:],
         expires_at=expires_at,
         created_by=by.user,
@@ -151,13 +150,12 @@ def active_keys_of(user: User, account: Account) -> QuerySet[ApiKey]:
 
 
 def _record(action: Action, key: ApiKey, *, by: Actor, **details: str | None) -> None:
-    """Write an audit event about a key."""
     audit.record(key.client.account_id, action, by=by, target_id=key.pk, target=key, **details)
 
 
 def find_key(secret: str) -> ApiKey | None:
-    """Return the key with its client, account and plan, or None. One query."""
-    rows = read_first(SQL["find_key"], values={"sha256": digest_of(secret)})
+    """Return the key with its client, account and plan, or None."""
+    rows = read_first(SQL["find_key"], values={"sha256": hash_key(secret)})
     if not rows:
         return None
     row = rows[0]

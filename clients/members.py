@@ -34,7 +34,7 @@ def members_of(account: Account) -> QuerySet[Membership]:
 
 
 def verified_address(user: User) -> str:
-    """Return a user's verified email address, or "". One query."""
+    """Return a user's verified email address, or ""."""
     address = EmailAddress.objects.get_verified(user)
     return address.email if address else ""
 
@@ -48,13 +48,13 @@ def change_role(account: Account, member_id: int, role: Role, *, by: Actor) -> M
     member = _lock_member(account, member_id)
     if member is None:
         return None
-    if role != Role.OWNER:
-        _require_another_owner(member)
+    if role != Role.OWNER and is_only_owner(member):
+        raise LastOwner
     old, member.role = member.role, role
     member.save(update_fields=["role"])
     if old != role:
         keys_changed = keys.active_keys_of(member.user, account).count() if Role.VIEWER in (old, role) else 0
-        record(Action.MEMBER_ROLE_CHANGED, member, by=by, old=old, new=role, keys=keys_changed)
+        record_change(Action.MEMBER_ROLE_CHANGED, member, by=by, old=old, new=role, keys=keys_changed)
     return member
 
 
@@ -67,7 +67,8 @@ def remove(account: Account, member_id: int, *, by: Actor, revoke_keys: bool) ->
     member = _lock_member(account, member_id)
     if member is None:
         return None
-    _require_another_owner(member)
+    if is_only_owner(member):
+        raise LastOwner
     Membership.objects.filter(pk=member.pk).delete()
     finish_removal(member, by=by, revoke_keys=revoke_keys)
     return member
@@ -78,12 +79,12 @@ def finish_removal(member: Membership, *, by: Actor, revoke_keys: bool) -> None:
 
     The keys of a viewer are always revoked: nobody's role would limit them any more.
     """
-    record(Action.MEMBER_LEFT if by.user == member.user else Action.MEMBER_REMOVED, member, by=by)
+    record_change(Action.MEMBER_LEFT if by.user == member.user else Action.MEMBER_REMOVED, member, by=by)
     if revoke_keys or member.role == Role.VIEWER:
         keys.revoke_all(keys.active_keys_of(member.user, member.account), by=by)
 
 
-def record(action: Action, member: Membership, *, by: Actor, **details: str | int) -> None:
+def record_change(action: Action, member: Membership, *, by: Actor, **details: str | int) -> None:
     """Write an audit event about a member."""
     target = audit.name_of(member.user)
     audit.record(member.account_id, action, by=by, target_id=member.user_id, target=target, **details)
@@ -95,13 +96,7 @@ def _lock_member(account: Account, member_id: int) -> Membership | None:
     return Membership.objects.select_related("user").filter(account=account, pk=member_id).first()
 
 
-def _require_another_owner(member: Membership) -> None:
-    """Raise LastOwner if this is the only owner who can log in. The account must be locked."""
-    if is_only_owner(member):
-        raise LastOwner
-
-
 def is_only_owner(member: Membership) -> bool:
-    """Return whether the member is the account's only owner who can log in."""
+    """Return whether the member is the account's only owner who can log in. Lock the account before a change."""
     owners = Membership.objects.filter(account_id=member.account_id, role=Role.OWNER, user__is_active=True)
     return member.role == Role.OWNER and not owners.exclude(pk=member.pk).exists()

@@ -123,7 +123,7 @@ class FirstAccount(models.Model):
 
 
 class UsedMailbox(models.Model):
-    """A keyed hash of a mailbox that has opened an account (`clients/mailboxes.py`)."""
+    """A keyed hash of a mailbox that has opened an account (`clients/accounts.py`)."""
 
     digest = models.CharField(primary_key=True, max_length=64)
 

@@ -15,13 +15,13 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from limits import RateLimitItemPerMinute
+from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from billing.models import Account
 from clients.authentication import Caller
-from clients.rate_counters import Counters, CountingStorage
 from simservice.api.addresses import client_address, network_of
 from simservice.api.errors import RateLimitExceeded
 from simservice.api.methods import View
@@ -30,6 +30,54 @@ from simservice.redis.client import best_effort
 from simservice.telemetry.metrics import RATE_LIMITED
 from simservice.web.error_pages import render_error
 from simservice.web.waiting import WAITED
+
+# Both parts are scripts of `limits`. The second one reads the counters after the first one has counted.
+COUNT_AND_READ = f"""
+local function count() {RedisStorage.SCRIPT_ACQUIRE_SLIDING_WINDOW.decode()} end
+local function read(ARGV) {RedisStorage.SCRIPT_SLIDING_WINDOW.decode()} end
+local is_allowed = count()
+return {{is_allowed, unpack(read({{ARGV[2]}}))}}
+"""
+
+
+class Counters(NamedTuple):
+    """The counts of the previous and the current period, each with the seconds until it expires."""
+
+    previous: int
+    previous_left: float
+    current: int
+    current_left: float
+
+    def used(self, period: int) -> int:
+        """Return the count of the last `period` seconds, in which the previous count decreases linearly."""
+        return math.floor(self.previous * self.previous_left / period) + self.current
+
+    def reset_in(self, period: int) -> float:
+        """Return the seconds until the limit allows one more, 0 if nothing is counted."""
+        waits = [self.previous_left % (period / self.previous)] if self.previous else []
+        if self.current:
+            # It expires after two periods. In `limits`, a count made just now would allow one more at once.
+            waits.append(max(self.current_left - period, 0))
+        return min(waits, default=0)
+
+
+class CountingStorage(RedisStorage):
+    """The storage of `limits` in Redis, with one more script."""
+
+    # `limits` does not choose this class by a URL.
+    STORAGE_SCHEME = None  # type: ignore[assignment]
+
+    def initialize_storage(self, uri: str) -> None:
+        super().initialize_storage(uri)
+        self.count_and_read_script = self.get_connection().register_script(COUNT_AND_READ.encode())
+
+    def count_and_read(self, key: str, *, limit: int, period: int) -> tuple[bool, Counters]:
+        """Count 1 if the limit allows it; return whether it does, and the counters."""
+        keys = [self._previous_window_key(key), self._current_window_key(key)]
+        reply: Any = self.count_and_read_script([self.prefixed_key(each) for each in keys], [limit, period, 1])
+        previous, previous_left, current, current_left = (max(int(each or 0), 0) for each in reply[1:])
+        return bool(reply[0]), Counters(previous, previous_left / 1000, current, current_left / 1000)
+
 
 if TYPE_CHECKING:
     # Importing it at run time would be circular.
@@ -91,8 +139,8 @@ class RateLimits(BaseThrottle):
 
 
 def spend_check(request: HttpRequest | Request, account: Account) -> None:
-    """Count a dry run and its bytes. Raises RateLimitExceeded."""
-    spend(request, _check_limit(account))
+    """Count a dry run and its bytes, apart from submissions, whose limits apply. Raises RateLimitExceeded."""
+    spend(request, submission_limit(account)._replace(kind="checks"))
     spend_bytes(account, length_of(request), kind="checked_bytes")
 
 
@@ -124,18 +172,7 @@ def submission_limit(account: Account) -> Limit:
     return Limit("submissions", account.pk, RateLimitItemPerMinute(account.plan.submissions_per_minute))
 
 
-def _check_limit(account: Account) -> Limit:
-    """Return the account's limit of dry runs, counted apart from submissions but equally high."""
-    return submission_limit(account)._replace(kind="checks")
-
-
-def _byte_limit(account: Account, kind: str) -> Limit:
-    """Return the account's limit of bytes in submissions, or in another kind of request."""
-    return Limit(kind, account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
-
-
 def _read_limit(caller: Caller) -> Limit:
-    """Return the API key's limit of other requests."""
     return Limit("reads", caller.key.pk, RateLimitItemPerMinute(caller.plan.reads_per_minute))
 
 
@@ -146,7 +183,8 @@ def limited_by_address(view: View) -> View:
     def limited(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         try:
             if address := client_address(request):
-                spend(request, _public_limit(address))
+                item = RateLimitItemPerMinute(settings.PUBLIC_REQUESTS_PER_MINUTE)
+                spend(request, Limit("public", network_of(address), item, scope="address"))
         except RateLimitExceeded as error:
             return render_error(request, error)
         return view(request, *args, **kwargs)
@@ -175,26 +213,16 @@ class FormLimitMiddleware:
         return None
 
 
-def _public_limit(address: str) -> Limit:
-    """Return the limit of the network of an IP address."""
-    item = RateLimitItemPerMinute(settings.PUBLIC_REQUESTS_PER_MINUTE)
-    return Limit("public", network_of(address), item, scope="address")
-
-
 def spend(request: HttpRequest | Request, limit: Limit) -> None:
     """Count a request and store the rate limit headers for its response. Raises RateLimitExceeded."""
-    result = best_effort(lambda: _count(limit), default=None)
+    amount, period = limit.item.amount, limit.item.get_expiry()
+    result = best_effort(lambda: _storage().count_and_read(_key(limit), limit=amount, period=period), default=None)
     if result is None:
         return
     is_allowed, counters = result
     request.META[RATE_LIMIT_HEADERS] = _window(limit, counters).headers()
     if not is_allowed:
         raise _refusal(limit)
-
-
-def _count(limit: Limit) -> tuple[bool, Counters]:
-    """Count a request; return whether it is allowed, and the counters. One request to Redis."""
-    return _storage().count_and_read(_key(limit), limit=limit.item.amount, period=limit.item.get_expiry())
 
 
 def _key(limit: Limit) -> str:
@@ -207,7 +235,7 @@ def spend_bytes(account: Account, length: int, *, kind: str = "bytes") -> None:
 
     A body larger than the limit counts as the whole limit, so it is allowed if nothing else was sent for a minute.
     """
-    limit = _byte_limit(account, kind)
+    limit = Limit(kind, account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
     cost = min(length, limit.item.amount)
     if cost and not _hit(limit, cost):
         raise _refusal(limit, cost)
@@ -258,7 +286,6 @@ def _read(limit: Limit) -> Counters | None:
 
 
 def _window(limit: Limit, counters: Counters) -> Window:
-    """Return the window of a limit with these counters."""
     now, period = time.time(), limit.item.get_expiry()
     return Window(
         used=min(counters.used(period), limit.item.amount),

@@ -18,7 +18,7 @@ from jobs.errors import JobAlreadyEnded
 from jobs.execution import build_probe
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Build, Job
-from jobs.operations import operator_actions, story
+from jobs.operations import operator_actions, timeline
 from jobs.operations import plan_limits as plan_limits
 from jobs.queue import announcements
 from jobs.results import queries
@@ -160,7 +160,7 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     list_select_related = ["account", "client__account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)
-    change_form_template = "admin/job_story.html"
+    change_form_template = "admin/job_timeline.html"
     # Without the tokens of links, which would allow reading without a login
     fieldsets = [
         ("State", {"fields": STATE_FIELDS}),
@@ -177,9 +177,13 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         job = kwargs["obj"]
-        told = story.story_of(job, may_view=partial(may_view, self.admin_site, request))
-        steps = [(step, admin_url(self.admin_site, request, step.moment.subject)) for step in told.steps]
-        context |= {"subtitle": job.title, "steps": steps, "limit": told.is_shortened and story.MAX_OF_A_KIND}
+        found = timeline.timeline_of(job, may_view=partial(may_view, self.admin_site, request))
+        entries = [(each, admin_url(self.admin_site, request, each.entry.subject)) for each in found.entries]
+        context |= {
+            "subtitle": job.title,
+            "entries": entries,
+            "limit": found.is_shortened and timeline.MAX_OF_A_KIND,
+        }
         return super().render_change_form(request, context, *args, **kwargs)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:

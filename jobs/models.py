@@ -4,16 +4,10 @@ import uuid
 from collections.abc import Sequence
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import CheckConstraint, F, Q, UniqueConstraint
 
 from billing.models import Account
 from clients.models import ApiKey, Client
-from jobs.constraints import (
-    BUILD_CONSTRAINTS,
-    JOB_CONSTRAINTS,
-    SHARD_CONSTRAINTS,
-    SHARDED_STAGE_CONSTRAINTS,
-)
 from jobs.enums import (
     ACTIVE,
     CLAIMED,
@@ -34,6 +28,7 @@ CHARACTER_LENGTH = 100
 TITLE_LENGTH = 200
 # A job without a cap reserves credits for this many seconds at a time.
 SLICE_SECONDS = 60
+IS_RUNNING = Q(status=ShardStatus.RUNNING)
 
 
 class Build(models.Model):
@@ -63,7 +58,12 @@ class Build(models.Model):
     html_failure = models.CharField("HTML failure", max_length=500, blank=True, default="", db_default="")
 
     class Meta:
-        constraints = BUILD_CONSTRAINTS
+        constraints = [
+            UniqueConstraint(fields=["git_branch", "commit"], name="build_commit_unique"),
+            CheckConstraint(
+                condition=Q(broken_reason="") | Q(withdrawn_at__isnull=False), name="build_broken_is_withdrawn"
+            ),
+        ]
         indexes = [
             models.Index(
                 fields=["git_branch", "-created_at"], condition=Q(withdrawn_at=None), name="build_available"
@@ -114,7 +114,7 @@ class Job(models.Model):
     # job has ended with a report, the name in the report.
     character = models.CharField(max_length=CHARACTER_LENGTH, blank=True, default="", db_default="")
     other_characters = models.PositiveIntegerField(default=0, db_default=0)
-    # The title that a member gave the job on its page (`jobs/results/titles.py`), empty if none did.
+    # The title that a member gave the job on its page (`jobs/results/edits.py`), empty if none did.
     given_title = models.CharField(max_length=TITLE_LENGTH, blank=True, default="", db_default="")
 
     # Limits, copied from the plan at submission so that a changed plan does not affect accepted jobs
@@ -166,7 +166,37 @@ class Job(models.Model):
     cleared_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = JOB_CONSTRAINTS
+        constraints = [
+            CheckConstraint(condition=Q(status__in=Status.values), name="job_status_known"),
+            CheckConstraint(condition=Q(priority__in=Priority.values), name="job_priority_known"),
+            CheckConstraint(condition=Q(json_version__in=[2, 3]), name="job_json_version_known"),
+            # Not `unique=True`, which would add an index for LIKE
+            UniqueConstraint(fields=["share_token"], name="jobs_job_share_token_key"),
+            # Starting and running jobs have a worker and a lease; all others have neither.
+            CheckConstraint(
+                condition=(Q(status__in=CLAIMED) & Q(lease_expires_at__isnull=False) & ~Q(worker=""))
+                | (~Q(status__in=CLAIMED) & Q(lease_expires_at=None, worker="")),
+                name="job_lease_iff_held",
+            ),
+            CheckConstraint(condition=~Q(status__in=CLAIMED) | Q(attempt__gte=1), name="job_held_was_claimed"),
+            CheckConstraint(
+                condition=(Q(status__in=TERMINAL) & Q(completed_at__isnull=False, credits_consumed__isnull=False))
+                | (~Q(status__in=TERMINAL) & Q(completed_at=None, credits_consumed=None)),
+                name="job_ended_iff_terminal",
+            ),
+            CheckConstraint(
+                condition=Q(status=Status.COMPLETED, error_code=None, summary__isnull=False)
+                | (Q(status__in=[s for s in TERMINAL if s != Status.COMPLETED]) & Q(error_code__isnull=False))
+                | Q(status__in=ACTIVE, error_code=None, summary__isnull=True),
+                name="job_error_iff_unsuccessful",
+            ),
+            # No job is billed more than its ceiling and its fee.
+            CheckConstraint(
+                condition=Q(credits_consumed=None)
+                | Q(credits_consumed__lte=F("ceiling_credits") + F("priority_fee_credits")),
+                name="job_billed_within_ceiling",
+            ),
+        ]
         # Each of the five changes of a job's status adds an entry to every index that contains the row.
         indexes = [
             # Claims, and the forecast, which reads nothing but this index
@@ -360,7 +390,11 @@ class ShardedStage(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        constraints = SHARDED_STAGE_CONSTRAINTS
+        constraints = [
+            UniqueConstraint(fields=["job", "attempt", "stage"], name="sharded_stage_unique"),
+            # The shards never use more time than the job's hold pays for.
+            CheckConstraint(condition=Q(allotted_ms__lte=F("funded_ms")), name="sharded_stage_is_funded"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.job_id}#{self.attempt}.{self.stage}"
@@ -394,7 +428,26 @@ class Shard(models.Model):
     result = models.JSONField(null=True)
 
     class Meta:
-        constraints = SHARD_CONSTRAINTS
+        constraints = [
+            UniqueConstraint(fields=["stage", "number"], name="shard_unique"),
+            UniqueConstraint(fields=["stage", "seat"], condition=IS_RUNNING, name="shard_seat_unique"),
+            CheckConstraint(condition=Q(status__in=ShardStatus.values), name="shard_status_known"),
+            # Running shards have a seat, a worker, a lease and an allowance; all others have none.
+            CheckConstraint(
+                condition=(
+                    IS_RUNNING
+                    & Q(seat__isnull=False, lease_expires_at__isnull=False, allowance_ms__gt=0)
+                    & ~Q(worker="")
+                )
+                | (~IS_RUNNING & Q(seat=None, lease_expires_at=None, allowance_ms=0, worker="")),
+                name="shard_seated_iff_running",
+            ),
+            CheckConstraint(
+                condition=Q(status__in=[ShardStatus.WAITING, ShardStatus.RUNNING], result=None, billed_ms=0)
+                | Q(status__in=[ShardStatus.DONE, ShardStatus.STOPPED, ShardStatus.FAILED], result__isnull=False),
+                name="shard_result_iff_ended",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.stage_id}.{self.number}"

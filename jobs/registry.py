@@ -1,8 +1,12 @@
-"""The simulator builds: the one that a job runs on, broken and withdrawn ones, and removal of old ones."""
+"""The registered builds: which one a job gets for its channel, broken and withdrawn ones, removal of old ones.
+
+The order of a channel's builds stands here twice: in `_candidates` and, for attempts, in `registry.sql`. A test
+compares them.
+"""
 
 import logging
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -19,12 +23,15 @@ from jobs.enums import ACTIVE, Channel
 from jobs.models import Build, Job
 from simc.profiles import bundle
 from simservice.clocks import database_time
+from simservice.postgresql.statements import RowReader, load, run
 
 logger = logging.getLogger(__name__)
 
 MAX_WITHDRAWN_AT_ONCE = 100
 BROKEN = ~Q(broken_reason="")
 WITHDRAWABLE = Q(withdrawn_at=None) | BROKEN
+_BUILD = RowReader(Build, without=["profiles", "includable"])
+SQL = load(__file__, columns=_BUILD.columns)
 
 
 def available(git_branch: str) -> QuerySet[Build]:
@@ -33,7 +40,7 @@ def available(git_branch: str) -> QuerySet[Build]:
 
 
 def for_channel(channel: Channel, git_branch: str, *, now: datetime) -> Build | None:
-    """Return the build that a channel means at `now` (UTC), without its lists of files, or None. One query."""
+    """Return the build that a channel means at `now` (UTC), without its lists of files, or None."""
     return _candidates(channel, git_branch, now=now).defer("profiles", "includable").first()
 
 
@@ -65,14 +72,45 @@ def _oldest_first(condition: Q) -> Any:
     return Case(When(condition, then="created_at")).asc(nulls_last=True)
 
 
-def order_parameters(now: datetime) -> dict[str, Any]:
-    """Return the parameters for the same orders in `jobs/execution/preparation.sql` at `now` (UTC)."""
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """The build that a job runs on now, its profile, its hold, and whether its cancellation was requested."""
+
+    build: Build
+    profile_text: str
+    hold_credits: int
+    cancel_requested: bool
+
+
+def prepare(job: Job, *, missing: Sequence[UUID] = ()) -> Preparation | None:
+    """Return the data that a claimed job needs, or None if no build is available.
+
+    `missing` are builds that this machine lacks. Do not keep the build: it can be withdrawn at any time.
+    """
+    now = timezone.now()
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return {"now": now, "today": today, "monday": today - timedelta(days=today.weekday())}
+    parameters = {
+        "now": now,
+        "today": today,
+        "monday": today - timedelta(days=today.weekday()),
+        "job_id": job.pk,
+        "git_branch": job.git_branch,
+        "pinned_build_id": job.pinned_build_id,
+        "missing": list(missing),
+    }
+    for row in run(SQL[f"prepare_{job.channel}"], values=parameters):
+        profile_text, hold_credits, cancel_requested = row[_BUILD.width :]
+        return Preparation(
+            build=_BUILD.instance(row),
+            profile_text=profile_text,
+            hold_credits=hold_credits,
+            cancel_requested=cancel_requested,
+        )
+    return None
 
 
 def current(*, with_files: bool = False) -> list[tuple[Channel, Build]]:
-    """Return the current build of each channel on each branch, if it has one. Two queries.
+    """Return the current build of each channel on each branch, if it has one.
 
     A build can list thousands of files, so its `profiles` and `includable` are read only `with_files`.
     """
@@ -83,7 +121,7 @@ def current(*, with_files: bool = False) -> list[tuple[Channel, Build]]:
 
 
 def _builds_by_channel(branches: Iterable[str], *, now: datetime) -> dict[tuple[str, Channel], UUID]:
-    """Return the build ids of the channels of some branches at `now`, by branch and channel. One query."""
+    """Return the build ids of the channels of some branches at `now`, by branch and channel."""
     keys = [(branch, channel) for branch in branches for channel in Channel]
     queries = [
         _candidates(channel, branch, now=now).annotate(index=Value(index)).values_list("index", "pk")[:1]
@@ -110,7 +148,7 @@ class BundledNames(Container[str]):
 
     @cached_property
     def names(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The names of files that simulate alone, and of the others. One query."""
+        """The names of files that simulate alone, and of the others."""
         builds = available(self.git_branch)
         if self.build_id is not None:
             builds = builds.filter(pk=self.build_id)
@@ -144,7 +182,7 @@ def withdraw_old() -> int:
 
 
 def _unneeded(*, now: datetime, days: int) -> QuerySet[Build]:
-    """Return builds available or broken for `days` that no channel or unfinished job needs. Two queries."""
+    """Return builds available or broken for `days` that no channel or unfinished job needs."""
     before = now - timedelta(days=days)
     branches = Build.objects.filter(withdrawn_at=None).order_by().values_list("git_branch", flat=True).distinct()
     unfinished = Job.objects.filter(Q(build=OuterRef("pk")) | Q(pinned_build=OuterRef("pk")), status__in=ACTIVE)
@@ -183,7 +221,7 @@ def withdraw(builds: QuerySet[Build]) -> int:
 
 
 def emptied_branches(builds: QuerySet[Build]) -> set[str]:
-    """Return the branches whose available builds are all among `builds`. One query."""
+    """Return the branches whose available builds are all among `builds`."""
     same_branch = Build.objects.filter(withdrawn_at=None, git_branch=OuterRef("git_branch"))
     last = builds.filter(~Exists(same_branch.exclude(pk__in=builds.values("pk"))), withdrawn_at=None)
     return set(last.values_list("git_branch", flat=True))
@@ -192,7 +230,7 @@ def emptied_branches(builds: QuerySet[Build]) -> set[str]:
 def restore(builds: QuerySet[Build]) -> int:
     """Make withdrawn builds available again and return how many.
 
-    Check a broken build first, with `registration.require_as_registered`.
+    Check a broken build first, with `build_registration.require_as_registered`.
     """
     return builds.exclude(withdrawn_at=None).update(withdrawn_at=None, broken_reason="")
 

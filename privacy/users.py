@@ -7,7 +7,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from billing.models import Account
-from clients import mailboxes, members
+from clients import members
+from clients.accounts import remember_mailboxes
 from clients.audit import Actor
 from clients.models import Invitation, Membership
 from privacy import exports
@@ -45,7 +46,7 @@ def delete(user: User, *, by: Actor) -> None:
         of_user = Q(accepted_by=user) | Q(email__iexact=user.email)
         Invitation.objects.filter(of_user, closed_at__isnull=False).delete()
         sessions = UserSession.objects.filter(user=user)
-        mailboxes.remember(user)
+        remember_mailboxes(user)
         Session.objects.filter(session_key__in=list(sessions.values_list("session_key", flat=True))).delete()
         user.delete()
 

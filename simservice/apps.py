@@ -9,4 +9,4 @@ class SimserviceConfig(AppConfig):
     def ready(self) -> None:
         from simservice.web import form_messages
 
-        form_messages.use()
+        form_messages.replace_messages()

@@ -1,6 +1,5 @@
 """The scheduler of `celery beat`, several of which can run at the same time."""
 
-from datetime import timedelta
 from typing import Any, cast
 
 from celery.beat import ScheduleEntry, Scheduler
@@ -23,15 +22,14 @@ class SharedScheduler(Scheduler):
 
         Send nothing during an outage of Redis.
         """
-        interval: timedelta = cast(Any, entry.schedule).run_every
-        best_effort(lambda: _send(str(entry.name), str(entry.task), seconds=interval.total_seconds()), default=None)
+        name, queue = str(entry.name), app.conf.task_default_queue
+        seconds = EXCLUSIVE * cast(Any, entry.schedule).run_every.total_seconds()
 
+        def send_once() -> None:
+            if int(str(redis().llen(queue))) < MAX_WAITING and is_first(name, seconds=seconds):
+                send(str(entry.task), queue=queue)
 
-def _send(name: str, task: str, *, seconds: float) -> None:
-    """Send a task unless its queue is full or another scheduler has sent it in this interval. Raises RedisError."""
-    queue = app.conf.task_default_queue
-    if int(str(redis().llen(queue))) < MAX_WAITING and is_first(name, seconds=seconds * EXCLUSIVE):
-        send(task, queue=queue)
+        best_effort(send_once, default=None)
 
 
 def is_first(name: str, *, seconds: float) -> bool:

@@ -12,13 +12,13 @@ from django.db import connection
 from simservice.redis import shared_metrics
 from simservice.redis.client import redis
 from simservice.redis.shared_metrics import SharedCounter
-from simservice.telemetry import causes
+from simservice.telemetry import known_errors
 
 WRONG_CLOCKS = SharedCounter("wrong_clocks", "Times that a process found its clock to be wrong.", {})
 
 
 def database_time() -> datetime:
-    """Return the current time of PostgreSQL's clock. One query."""
+    """Return the current time of PostgreSQL's clock."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         (now,) = cursor.fetchone()
@@ -26,7 +26,7 @@ def database_time() -> datetime:
 
 
 def redis_time() -> datetime:
-    """Return the current time of Redis's clock. One command. Raises RedisError."""
+    """Return the current time of Redis's clock. Raises RedisError."""
     seconds, microseconds = redis().time()
     return datetime.fromtimestamp(seconds + microseconds / 1e6, tz=UTC)
 
@@ -40,7 +40,7 @@ def seconds_ahead_of(clock: Callable[[], datetime]) -> float:
 
 
 def is_right() -> bool:
-    """Return whether this process's clock agrees with PostgreSQL's. If not, log and count it. Two queries.
+    """Return whether this process's clock agrees with PostgreSQL's. If not, log and count it.
 
     A process whose clock is wrong deletes nothing.
     """
@@ -49,9 +49,9 @@ def is_right() -> bool:
 
 def agrees_with(other: str, *, ahead: float) -> bool:
     """Return whether this process's clock is close to another one. If not, log and count it."""
-    cause = causes.wrong_clock(other, ahead=ahead)
+    cause = known_errors.wrong_clock(other, ahead=ahead)
     if cause is None:
         return True
-    causes.report(cause)
+    known_errors.report(cause)
     shared_metrics.record(WRONG_CLOCKS.increments())
     return False

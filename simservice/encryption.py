@@ -47,7 +47,6 @@ def _derive(key: str, *, purpose: Purpose) -> bytes:
 
 
 def _fernet(key: str, *, purpose: Purpose) -> Fernet:
-    """Return a cipher with a key derived from one of the deployment's keys."""
     return Fernet(base64.urlsafe_b64encode(_derive(key, purpose=purpose)))
 
 
@@ -110,7 +109,6 @@ def reencrypt(purpose: Purpose, stored: Callable[[], Iterable[EncryptedValue]]) 
 
 
 def _reencrypt_once(purpose: Purpose, stored: Iterable[EncryptedValue]) -> ReencryptionSummary:
-    """Read each value once and re-encrypt it if that is necessary."""
     summary = ReencryptionSummary()
     for value in stored:
         try:

@@ -92,16 +92,7 @@ class Environment:
     def flag(self, name: str, *, default: bool) -> bool:
         """Return a truth value."""
         value = self.text(name, default=str(default)).lower()
-        known = {
-            "true": True,
-            "1": True,
-            "yes": True,
-            "on": True,
-            "false": False,
-            "0": False,
-            "no": False,
-            "off": False,
-        }
+        known = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)
         self.require(value in known, f"{name} is {value!r}; it must be true or false.")
         return known.get(value, default)
 
@@ -175,7 +166,6 @@ class Environment:
             stop(self.problems)
 
     def _all(self, name: str, values: list[str], is_valid: Callable[[str], object], kind: str) -> list[str]:
-        """Return the values of a list, and add a problem for each that is not valid."""
         for value in values:
             self.require(is_valid(value), f"{name} contains {value!r}, which is not {kind}.")
         return values

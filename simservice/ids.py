@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from django.db import connection
 from django.urls import register_converter
+from django.urls.converters import IntConverter, StringConverter
 
 TOKEN_CHARACTERS = 22
 # The SQL expression of a new id
@@ -12,7 +13,7 @@ NEW_ID = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint * 100000 + mod(
 
 
 def next_id() -> int:
-    """Return a new 18-digit id, greater than earlier ones (`docs/reference/api.md#identifiers`). One query.
+    """Return a new 18-digit id, greater than earlier ones (`docs/reference/api.md#identifiers`).
 
     The first 13 digits are PostgreSQL's clock in milliseconds, the last 5 come from a sequence. Ids are therefore
     in order across machines.
@@ -43,28 +44,16 @@ def new_token() -> str:
     return secrets.token_urlsafe(16)
 
 
-class IdConverter:
+class IdConverter(IntConverter):
     """A primary key in a path. A path with another value does not match."""
 
     regex = "[1-9][0-9]{0,17}"
 
-    def to_python(self, value: str) -> int:
-        return int(value)
 
-    def to_url(self, value: int) -> str:
-        return str(value)
-
-
-class TokenConverter:
+class TokenConverter(StringConverter):
     """A link's token in a path. A path with another value does not match."""
 
     regex = f"[A-Za-z0-9_-]{{{TOKEN_CHARACTERS}}}"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
 
 
 register_converter(IdConverter, "id")

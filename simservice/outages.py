@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,8 @@ class Outage:
     def __init__(self, server: str, *, consequence: str, recovery: str, probe_seconds: float) -> None:
         self._server, self._consequence, self._recovery = server, consequence, recovery
         self._probe_seconds = probe_seconds
+        # Called with each failed command
+        self.on_failure: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         # Monotonic time; None while the server responds.
         self._retry_at: float | None = None
@@ -41,6 +44,7 @@ class Outage:
 
     def record_failure(self, error: Exception) -> None:
         """Note a failed command. The first one of an outage is logged."""
+        self.on_failure()
         with self._lock:
             is_first = self._retry_at is None
             self._retry_at = time.monotonic() + RETRY_SECONDS

@@ -162,15 +162,15 @@ MIDDLEWARE = [
     "simservice.telemetry.metrics.MetricsMiddleware",
     "simservice.api.middleware.RequestIdMiddleware",
     *(["simservice.telemetry.tracing.TracingMiddleware"] if OTEL_EXPORTER_OTLP_ENDPOINT else []),
-    "simservice.web.caching.NoStoreMiddleware",
+    "simservice.web.middleware.NoStoreMiddleware",
     "simservice.web.error_pages.EnvelopeMiddleware",
     "simservice.api.middleware.MaintenanceMiddleware",
     "simservice.web.large_responses.LargeResponsesMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "simservice.web.csp.ContentSecurityPolicyMiddleware",
+    "simservice.web.middleware.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "simservice.web.hosts.HostMiddleware",
+    "simservice.web.middleware.HostMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "clients.rate_limits.FormLimitMiddleware",
@@ -253,7 +253,7 @@ CELERY_BEAT_SCHEDULE = {
     "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60},
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60},
     "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60},
-    "keep-webhooks": {"task": "webhooks.tasks.keep", "schedule": 60},
+    "maintain-webhooks": {"task": "webhooks.tasks.maintain", "schedule": 60},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
     "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60},
     "build-exports": {"task": "privacy.tasks.build_exports", "schedule": 30},
@@ -277,7 +277,7 @@ REST_FRAMEWORK = {
     # Endpoints that read a body list their own parsers.
     "DEFAULT_PARSER_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.negotiation.JsonOnly",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "simservice.api.parsers.JsonOnly",
     "DEFAULT_METADATA_CLASS": None,
     "URL_FORMAT_OVERRIDE": None,
     "EXCEPTION_HANDLER": "simservice.api.exception_handler.exception_handler",
@@ -367,7 +367,7 @@ LOG_FORMAT = env.one_of("LOG_FORMAT", "text", "json")
 # The project of Sentry that receives the errors in the log (empty: none)
 SENTRY_DSN = env.sentry("SENTRY_DSN")
 _sentry = (
-    {"sentry": {"()": "simservice.telemetry.sentry.Handler", "dsn": SENTRY_DSN, "filters": ["ids"]}}
+    {"sentry": {"()": "simservice.telemetry.sentry.SentryHandler", "dsn": SENTRY_DSN, "filters": ["ids"]}}
     if SENTRY_DSN
     else {}
 )
@@ -379,7 +379,7 @@ LOGGING = {
         "json": {"()": "simservice.telemetry.logs.JsonLines"},
     },
     "filters": {
-        "causes": {"()": "simservice.telemetry.causes.NameCauses"},
+        "known_errors": {"()": "simservice.telemetry.known_errors.ExplainKnownErrors"},
         "ids": {"()": "simservice.telemetry.logs.AddIds"},
         "paths": {"()": "simservice.telemetry.logs.HidePaths"},
         "repeats": {"()": "simservice.telemetry.logs.DropRepeats"},
@@ -388,7 +388,7 @@ LOGGING = {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": LOG_FORMAT,
-            "filters": ["causes", "ids", "paths"],
+            "filters": ["known_errors", "ids", "paths"],
         },
         **_sentry,
     },

@@ -19,9 +19,9 @@ from simservice.api.errors import (
 from simservice.api.exception_handler import malformed
 from simservice.api.views import openapi_document
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
-from simservice.web import health, trailing_slashes
+from simservice.web import error_pages, health
 from simservice.web.error_pages import is_api_path, render_error, wants_json
-from simservice.web.prometheus import metrics
+from simservice.web.health import metrics
 
 admin.autodiscover()
 access.require_two_factor(admin.site)
@@ -57,7 +57,7 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:  # n
     error = NotFound()
     if wants_json(request) and not is_api_path(request.path_info):
         error.message = f"There is nothing at this address. API addresses begin with {api_url(request)}/."
-    return trailing_slashes.redirect_for(request) or render_error(request, error)
+    return error_pages.redirect_for(request) or render_error(request, error)
 
 
 def handler500(request: HttpRequest) -> HttpResponse:

@@ -72,8 +72,12 @@ def last_seen() -> dict[LiveWorker, float]:
         pipe.time()
         members, (seconds, microseconds) = pipe.execute()
     now = seconds + microseconds / 1e6
-    ages = {str(member): now - at for member, at in members if str(member).startswith(SIMULATION)}
-    return {_parse_worker(member): age for member, age in ages.items() if age <= FORGOTTEN_SECONDS}
+    found = {}
+    for member, at in members:
+        name, slots, *layers = str(member).split(" ")
+        if name.startswith(SIMULATION) and now - at <= FORGOTTEN_SECONDS:
+            found[LiveWorker(name, int(slots), frozenset(layers))] = now - at
+    return found
 
 
 def problems_of(workers: Iterable[LiveWorker]) -> dict[str, str]:
@@ -81,12 +85,6 @@ def problems_of(workers: Iterable[LiveWorker]) -> dict[str, str]:
     names = [worker.name for worker in workers]
     found = redis().mget([PROBLEM.format(name) for name in names]) if names else []
     return {name: str(problem) for name, problem in zip(names, found, strict=True) if problem}
-
-
-def _parse_worker(member: str) -> LiveWorker:
-    """Return the worker of a stored heartbeat."""
-    name, slots, *layers = member.split(" ")
-    return LiveWorker(name, int(slots), frozenset(layers))
 
 
 def total_slots(workers: list[LiveWorker]) -> int:

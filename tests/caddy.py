@@ -5,14 +5,14 @@ import re
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.conf import settings
 
 from localstack.redis_server import free_port
+from tests.waiting import wait_until
 from tests.web_server import wait_until_listening
 
 CADDY = Path(sys.executable).with_name("caddy")
@@ -48,12 +48,10 @@ def proxy(folder: Path, ports: list[int], *, with_tls: bool = True) -> Iterator[
 
 def wait_for_certificate(port: int) -> None:
     """Wait until the proxy has its certificate, which it requests after it listens."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            ssl.get_server_certificate(("localhost", port), timeout=5)
-        except ssl.SSLError:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return
+
+    def has_certificate() -> bool:
+        with suppress(ssl.SSLError):
+            return bool(ssl.get_server_certificate(("localhost", port), timeout=5))
+        return False
+
+    wait_until(has_certificate)

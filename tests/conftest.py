@@ -120,9 +120,9 @@ def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _no_metrics_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what a test counts in this process until it sends it."""
-    sender = shared_metrics.Sender()
+    sender = shared_metrics.Flusher()
     monkeypatch.setattr(sender, "start", lambda: None)
-    monkeypatch.setattr(shared_metrics, "sender", sender)
+    monkeypatch.setattr(shared_metrics, "flusher", sender)
 
 
 @pytest.fixture(autouse=True)

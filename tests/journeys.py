@@ -31,7 +31,7 @@ JOURNEYS = {
         ("accept.submit",), ("request.Submission", "validation.CheckedSubmission", "models.Job")
     ),
     "run": Journey(("attempt.execute",), ("models.Job",)),
-    "webhook": Journey(("dispatcher.deliver",), ("claims.Attempt",)),
+    "webhook": Journey(("dispatcher.make_request",), ("claims.Attempt",)),
     "result page": Journey(("job_page.job",), ("access.AccountAccess", "models.Job")),
     "share page": Journey(("sharing.share",), ("models.Job",)),
 }

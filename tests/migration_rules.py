@@ -19,7 +19,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 
-from simservice.postgresql.migration_phases import CONTRACT, EXPAND, is_marked
+from simservice.postgresql.migration_rules import CONTRACT, EXPAND, is_marked
 
 TO_CONTRACT = f"can break the previous version; move it to a `{CONTRACT}` migration"
 # Each pattern finds the words that it refuses, in these phases.

@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from localstack.redis_server import free_port
+from tests.waiting import wait_until
 
 RCLONE = Path(sys.executable).with_name("rclone")
 KEY_ID, SECRET = "tests-only", "for-tests-only"
@@ -34,10 +34,7 @@ class S3Server:
         command = [str(RCLONE), "serve", "s3", "--addr", address, "--auth-key", self.keys, "--config", "/dev/null"]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen([*command, *self.options, str(self.folder)], stdout=log, stderr=log)
-        deadline = time.monotonic() + START_SECONDS
-        while not self.is_ready():
-            assert time.monotonic() < deadline, (self.folder / "log").read_text()
-            time.sleep(0.02)
+        wait_until(self.is_ready)
 
     def is_ready(self) -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):

@@ -5,13 +5,10 @@ import pytest
 from tests.house import House
 from tests.journeys import Code, Journey, Walk
 
-WITH_CIRCLES = {"simservice.redis", "simservice.telemetry"}
-# Packages with modules in no contract of layers
-UNCOVERED = {"billing", "clients", "localstack", "minisim", "privacy", "sandbox", "simc", "webhooks"}
 # The most rooms and floors
-PACKAGES = {"jobs": (20, 9)}
+PACKAGES = {"jobs": (20, 8)}
 # The most files and returns
-JOURNEYS = {"submission from the URL": (47, 61), "run": (33, 40), "webhook": (8, 2)}
+JOURNEYS = {"submission from the URL": (44, 57), "run": (28, 26), "webhook": (8, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -20,11 +17,11 @@ def house() -> House:
 
 
 def test_rooms_form_no_circles(house: House) -> None:
-    assert {name for name, shape in house.packages.items() if shape.circles} == WITH_CIRCLES
+    assert not [name for name, shape in house.packages.items() if shape.circles]
 
 
 def test_contracts_cover_all_modules(house: House) -> None:
-    assert {module.partition(".")[0] for module in house.uncovered} == UNCOVERED
+    assert not house.uncovered
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -9,8 +9,7 @@ from django.urls import path as url
 from pytest_django import Settings
 
 from dashboard.jobs.sharing import share
-from simservice.web.error_pages import is_api_path
-from simservice.web.trailing_slashes import redirect_for
+from simservice.web.error_pages import is_api_path, redirect_for
 from tests.routes import RESOURCE, ROUTES, WITH_KEY, address, admin_browser, logged_in_operator
 
 __all__ = ["admin_browser", "logged_in_operator"]

@@ -8,9 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
@@ -22,6 +21,7 @@ from honcho.environ import parse_procfile
 
 from localstack.redis_server import free_port
 from localstack.supervisor import shell
+from tests.waiting import wait_until
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
@@ -57,7 +57,7 @@ class WebServer:
 
     @contextmanager
     def connection(self) -> Iterator[socket.socket]:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             yield connection
 
     def send(self, *parts: bytes, and_close: bool = False) -> Response:
@@ -130,18 +130,16 @@ def web_server(
         yield WebServer(port, log, process)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(60)
 
 
 def wait_until_listening(port: int, process: "subprocess.Popen[bytes]") -> None:
     """Wait until a process listens on `port`."""
-    deadline = time.monotonic() + 30
-    while True:
+
+    def is_listening() -> bool:
         assert process.poll() is None, "the web server exited at its start"
-        assert time.monotonic() < deadline
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        return False
+
+    wait_until(is_listening)

@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from simservice.admin.actions import Effect, counted, preview
 from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
 from webhooks.endpoints import EndpointError
+from webhooks.events import Redelivery, redeliver
 from webhooks.models import Delivery, Endpoint, Event
-from webhooks.redelivery import Redelivery, redeliver
 
 UNCHANGED = (Redelivery.IN_FLIGHT, Redelivery.GONE)
 

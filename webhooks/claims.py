@@ -117,33 +117,22 @@ def send_interval() -> timedelta:
 
 
 def _in_flight() -> dict[int, tuple[int, int]]:
-    """Return the account and the number of requests in flight of each client that has any. One query."""
+    """Return the account and the number of requests in flight of each client that has any."""
     rows = Event.objects.filter(state=Event.State.SENDING).values_list("client_id", "client__account_id")
     return {client: (account, count) for client, account, count in rows.annotate(count=Count("id")).order_by()}
 
 
-def _per_account(busy: _InFlight) -> Counter[int]:
-    """Return the number of requests in flight by account."""
+def _allowances(locked: Iterable[_LockedEndpoint], pool: SlotPool, busy: _InFlight) -> list[int]:
+    """Return how many events each locked endpoint may send now, by the limits of its client and account."""
     of_accounts = Counter[int]()
     for account, count in busy.values():
         of_accounts[account] += count
-    return of_accounts
-
-
-def _allowances(locked: Iterable[_LockedEndpoint], pool: SlotPool, busy: _InFlight) -> list[int]:
-    """Return how many events each locked endpoint may send now, by the limits of its client and account."""
-    of_accounts = _per_account(busy)
     allowed = []
     for one in locked:
         _, of_client = busy.get(one.endpoint.pk, (0, 0))
-        free = max(
-            0,
-            min(
-                pool.per_client - of_client,
-                pool.per_account - of_accounts[one.account_id],
-                (one.now + BURST - one.free_at) // send_interval(),
-            ),
-        )
+        by_throughput = (one.now + BURST - one.free_at) // send_interval()
+        by_account = pool.per_account - of_accounts[one.account_id]
+        free = max(0, min(pool.per_client - of_client, by_account, by_throughput))
         of_accounts[one.account_id] += free
         allowed.append(free)
     return allowed
@@ -169,7 +158,11 @@ def start_attempts(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[Attemp
         lease_expires_at=Now() + timedelta(seconds=LEASE_SECONDS),
     )
     rows = Delivery.objects.bulk_create([Delivery(event=event, started_at=one.now) for one, event in claimed])
-    _use_throughput(one for one, _ in claimed)
+    # Count the events against the throughput of their endpoints.
+    counts = Counter(one for one, _ in claimed)
+    until = {one.endpoint.pk: one.free_at + count * send_interval() for one, count in counts.items()}
+    with connection.cursor() as cursor:
+        cursor.execute(SQL["use_throughput"], [list(until), list(until.values())])
     secrets = {one.endpoint.pk: _decrypt_secrets(one) for one, _ in claimed}
     return [
         Attempt(
@@ -203,13 +196,6 @@ def _next_due(shares: Sequence[tuple[_LockedEndpoint, int]]) -> list[tuple[_Lock
         if taken[event.client_id] <= share:
             claimed.append((one, event))
     return claimed
-
-
-def _use_throughput(claimed: Iterable[_LockedEndpoint]) -> None:
-    """Count claimed events against the throughput of their endpoints."""
-    until = {one.endpoint.pk: one.free_at + count * send_interval() for one, count in Counter(claimed).items()}
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["use_throughput"], [list(until), list(until.values())])
 
 
 def _decrypt_secrets(locked: _LockedEndpoint) -> Sequence[str] | None:

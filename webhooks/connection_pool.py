@@ -24,7 +24,7 @@ from urllib3 import HTTPSConnectionPool, Retry
 from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
-from simservice.network.name_resolution import MAX_ADDRESSES
+from simservice.network.addresses import MAX_ADDRESSES
 
 # Of a whole response, including headers and 1xx responses.
 MAX_RESPONSE_BYTES = 128 * 1024

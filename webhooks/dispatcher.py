@@ -11,7 +11,6 @@ others: each can occupy `per_client` steady slots for the duration of one timeou
 import logging
 import threading
 import time
-from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 
@@ -86,7 +85,7 @@ class Dispatcher:
             used = sum(own is pool for _, own in self._running.values())
             attempts = claims.claim_deliveries(pool, room=pool.slots - used) if used < pool.slots else []
             for attempt in attempts:
-                self._running[threads.submit(deliver, attempt, self._connections)] = (attempt, pool)
+                self._running[threads.submit(make_request, attempt, self._connections)] = (attempt, pool)
             started += len(attempts)
         return started
 
@@ -104,7 +103,7 @@ class Dispatcher:
 INTERNAL_ERROR = Response(problem=http_client.Problem.INTERNAL, detail="An internal error prevented the request.")
 
 
-def deliver(attempt: Attempt, connections: ConnectionPool) -> Response:
+def make_request(attempt: Attempt, connections: ConnectionPool) -> Response:
     """Make the request of an attempt. Raises nothing, so that a bug with one event does not stop the others."""
     if attempt.secrets is None:
         return INTERNAL_ERROR
@@ -114,23 +113,13 @@ def deliver(attempt: Attempt, connections: ConnectionPool) -> Response:
         tracing.span("webhook", kind="CLIENT", parent=attempt.trace_parent, **ids),
     ):
         try:
-            response = _post_signed(attempt, attempt.secrets, connections)
+            at = int(attempt.claimed_at.timestamp())
+            headers = signing.headers(attempt.secrets, attempt.body, at=at, **ids)
+            response = http_client.post(
+                attempt.url, headers, attempt.body, client_id=attempt.client_id, connections=connections
+            )
         except Exception:
             logger.exception("delivery %s failed", attempt.delivery)
             return INTERNAL_ERROR
         tracing.note(status=response.status, problem=str(response.problem) or None)
         return response
-
-
-def _post_signed(attempt: Attempt, secrets: Sequence[str], connections: ConnectionPool) -> Response:
-    """Sign the body and post it."""
-    headers = signing.headers(
-        secrets,
-        attempt.body,
-        at=int(attempt.claimed_at.timestamp()),
-        event=attempt.event,
-        delivery=attempt.delivery,
-    )
-    return http_client.post(
-        attempt.url, headers, attempt.body, client_id=attempt.client_id, connections=connections
-    )

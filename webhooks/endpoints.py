@@ -18,7 +18,7 @@ from clients.models import Client
 from simservice import encryption
 from simservice.clocks import database_time
 from simservice.encryption import EncryptedValue, Purpose
-from simservice.network import addresses, name_resolution
+from simservice.network import addresses
 from webhooks.models import Endpoint
 
 PREFIX = "whsec_"
@@ -48,8 +48,8 @@ def check_url(url: str) -> None:
     """
     target = addresses.parse(url)
     try:
-        name_resolution.resolve(target, seconds=LOOKUP_SECONDS)
-    except name_resolution.NotResolved as failed:
+        addresses.resolve(target, seconds=LOOKUP_SECONDS)
+    except addresses.NotResolved as failed:
         raise addresses.AddressRefused(str(failed)) from None
 
 
@@ -75,7 +75,7 @@ def switched_off(account: Account) -> QuerySet[Endpoint]:
 
 
 def is_enabled(client: Client) -> bool:
-    """Return whether events can be sent to a client (`docs/reference/webhooks.md#the-request`). One query."""
+    """Return whether events can be sent to a client (`docs/reference/webhooks.md#the-request`)."""
     return Endpoint.objects.filter(client=client, disabled_at=None).exists()
 
 
@@ -172,7 +172,6 @@ def switch_off(endpoint: Endpoint, *, because: Endpoint.Disabled, by: Actor) -> 
 
 
 def _audit(action: Action, client: Client, *, by: Actor, **details: str | int) -> None:
-    """Write an audit event about a client's webhook."""
     audit.record(client.account_id, action, by=by, target_id=client.pk, target=client.name, **details)
 
 

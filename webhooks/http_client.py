@@ -16,9 +16,8 @@ from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import ClosedPoolError, DecodeError, HTTPError, NewConnectionError, ProtocolError, SSLError
 
 from simservice.network import addresses
-from simservice.network.addresses import AddressRefused
-from simservice.network.name_resolution import NotResolved, resolve
-from webhooks import advice
+from simservice.network.addresses import AddressRefused, NotResolved, resolve
+from webhooks import labels
 from webhooks.connection_pool import ConnectionPool, Exchange, InvalidResponse, ServerSession, exchange
 from webhooks.models import Delivery
 
@@ -66,7 +65,7 @@ def post(
             _send(partial(connections.of, client_id, target.host, target.port), url, headers, body)
         ) as source:
             _read(source, response)
-        response.detail = advice.redirect_detail(response.status, url, response.location)
+        response.detail = labels.redirect_detail(response.status, url, response.location)
     except (AddressRefused, NotResolved, InvalidResponse, HTTPError, RequestException) as error:
         response.problem, response.detail = _explain(error)
     response.address = current.address
@@ -118,7 +117,6 @@ def _read(source: BaseHTTPResponse, response: Response) -> None:
 
 
 def _explain(error: Exception) -> tuple[Problem, str]:
-    """Return the problem and a sentence for the delivery log."""
     cause = _cause_of(error)
     if type(cause) in PROBLEMS:
         return PROBLEMS[type(cause)], str(cause)
@@ -127,7 +125,7 @@ def _explain(error: Exception) -> tuple[Problem, str]:
     reason = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or type(cause).__name__
     reason = reason.rstrip(".")
     if isinstance(cause, ssl.SSLError):
-        return Problem.TLS, advice.on_tls(getattr(cause, "verify_code", None), reason)
+        return Problem.TLS, labels.tls_advice(getattr(cause, "verify_code", None), reason)
     if isinstance(cause, OSError):
         begin = "Could not connect" if isinstance(error, NewConnectionError) else "The connection broke"
         return Problem.CONNECTION, f"{begin}: {reason}."

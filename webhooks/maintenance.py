@@ -9,13 +9,13 @@ from django.db.models.functions import Now
 
 from clients.models import Membership
 from simservice.web import mail
-from webhooks import advice, labels
+from webhooks import labels
 from webhooks.models import Delivery, Endpoint, Event
 from webhooks.retries import DISABLED_AFTER
 
 BATCH = 1_000
 FAILED_AT_ONCE = 500
-# When to send a notice again whose first attempt failed.
+# Wait this long before retrying a failed notice.
 MAIL_RETRY_AFTER = timedelta(minutes=10)
 SUBJECT = "A webhook of {account} was disabled"
 TEXT = """The webhook of client “{client}” in your account {account} was disabled because every delivery to
@@ -101,10 +101,6 @@ def last_failure(endpoint: Endpoint) -> str:
     if last is None:
         return ""
     what = labels.problem(last) or f"The response had status {last.status}"
-    sentences = [f"{what}.", last.detail, advice.on_delivery(last)]
-    return "Last attempt: " + " ".join(filter(None, (_ended(each) for each in sentences)))
-
-
-def _ended(text: str) -> str:
-    """Return a text with a full stop, unless it is empty."""
-    return text if text.endswith((".", "…")) or not text else f"{text}."
+    sentences = [f"{what}.", last.detail, labels.delivery_advice(last)]
+    ended = (text if text.endswith((".", "…")) else f"{text}." for text in sentences if text)
+    return f"Last attempt: {' '.join(ended)}"

@@ -27,7 +27,7 @@ class DeliveryCollector(Collector):
 
 
 def gauges() -> list[GaugeMetricFamily]:
-    """Return all gauges of deliveries. Three queries."""
+    """Return all gauges of deliveries."""
     backlog = events.backlog()
     return [
         gauge("webhooks_due", "Events whose next attempt is due.", backlog.size),
@@ -46,7 +46,6 @@ def gauges() -> list[GaugeMetricFamily]:
 
 
 def _attempts() -> GaugeMetricFamily:
-    """Return the attempts of the last five minutes by outcome."""
     recent = Delivery.objects.filter(started_at__gte=Now() - RECENT)
     counted = dict(recent.values_list("outcome").annotate(Count("id")).order_by())
     family = GaugeMetricFamily(

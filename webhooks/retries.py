@@ -85,7 +85,10 @@ def record_responses(responses: Iterable[tuple[Attempt, Response]]) -> None:
             for attempt, response in ordered
         ]
     )
-    _move_events(ended)
+    if ended:
+        columns = zip(*(_event_change(attempt, decision) for attempt, _, decision in ended), strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(SQL["move_events"], [list(column) for column in columns])
     for attempt, _, decision in ended:
         # A missing key is not the receiver's fault, and disabling the endpoint would delete its secret.
         if attempt.secrets is not None:
@@ -158,7 +161,6 @@ def end_attempts(ended: Sequence[_Ended]) -> list[_Ended]:
 
 
 def _log_entry(attempt: Attempt, response: Response, decision: Decision) -> tuple[object, ...]:
-    """Return the values that `end_attempts` writes for an attempt."""
     return (
         attempt.delivery_id,
         decision.outcome.value,
@@ -187,17 +189,7 @@ def _excerpt_of(body: bytes) -> str:
     return text.encode()[:MAX_EXCERPT_BYTES].decode("utf-8", "ignore")
 
 
-def _move_events(ended: Sequence[_Ended]) -> None:
-    """Mark the events of recorded attempts as delivered or failed, or schedule their next attempts."""
-    if not ended:
-        return
-    columns = zip(*(_event_change(attempt, decision) for attempt, _, decision in ended), strict=True)
-    with connection.cursor() as cursor:
-        cursor.execute(SQL["move_events"], [list(column) for column in columns])
-
-
 def _event_change(attempt: Attempt, decision: Decision) -> tuple[object, ...]:
-    """Return the values that `move_events` writes for the event of an attempt."""
     if decision.outcome == Outcome.DELIVERED:
         return attempt.event_id, State.DELIVERED.value, "", attempt.failures, None
     failures = attempt.failures + 1
@@ -220,7 +212,7 @@ def update_health(endpoint: Endpoint, *, succeeded: bool, now: datetime) -> None
 
 
 def is_sweep_needed() -> bool:
-    """Return whether an event is due or its worker is lost. One query."""
+    """Return whether an event is due or its worker is lost."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["is_sweep_needed"])
         (is_needed,) = cursor.fetchone()

@@ -50,7 +50,7 @@ def announce_due() -> None:
         logger.warning("%s deliveries lost with their worker, to be retried", lost)
 
 
-@app.task(name="webhooks.tasks.keep")
+@app.task(name="webhooks.tasks.maintain")
 def maintain() -> None:
     """Fail events that cannot be sent, delete old data, and notify owners of disabled webhooks."""
     try:

@@ -23,8 +23,8 @@ from dashboard.paging import page_of
 from jobs.results import queries
 from webhooks import endpoints
 from webhooks.endpoints import EndpointError
+from webhooks.events import Redelivery, events_of, redeliver, redeliver_failed
 from webhooks.models import Delivery, Event
-from webhooks.redelivery import Redelivery, events_of, redeliver, redeliver_failed
 
 FORM = "event"
 INPUT = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")

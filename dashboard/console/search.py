@@ -80,7 +80,7 @@ LOOKUPS = (
     Lookup(r"[0-9a-f]{7,64}", Build, by("commit__startswith")),
     Lookup(r"evt_[0-9a-f]{32}", Event, by("name")),
     Lookup(r"dlv_[0-9a-f]{32}", Delivery, by("name")),
-    Lookup(keys.FORMAT.pattern, ApiKey, lambda term: {"sha256": keys.digest_of(term)}),
+    Lookup(keys.FORMAT.pattern, ApiKey, lambda term: {"sha256": keys.hash_key(term)}),
     Lookup(r"(sk_…)?[0-9A-Za-z]{4}", ApiKey, lambda term: {"last4": term[-4:]}),
     Lookup(rf"(?!{keys.PREFIX})[A-Za-z0-9_-]{{1,64}}", Account, by("name")),
     Lookup(rf"(?!{keys.PREFIX})[\w .+-]{{1,64}}", Plan, by("name")),

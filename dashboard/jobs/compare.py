@@ -19,9 +19,8 @@ from dashboard.results.comparison_page import MIN_JOBS, JobLink, query_of, view_
 from jobs.api.links import path_to
 from jobs.artifacts import retention
 from jobs.errors import NotFound
-from jobs.results.comparison import labels, selection
-from jobs.results.comparison.selection import MAX_JOBS, CannotCompare
-from jobs.results.comparison.sides import sides_of
+from jobs.results import comparison
+from jobs.results.comparison import MAX_JOBS, CannotCompare, sides_of
 from simservice.api.addresses import base_url
 from simservice.api.methods import read_only
 from simservice.postgresql.connections import snapshot
@@ -35,12 +34,12 @@ def compare(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     context: dict[str, Any] = {"section": "jobs", "name": "job"}
     try:
         with snapshot():
-            jobs = selection.own_jobs(access.account, request.GET.getlist("job"))
+            jobs = comparison.own_jobs(access.account, request.GET.getlist("job"))
             sides = sides_of(jobs, is_public=False) if len(jobs) >= MIN_JOBS else []
             newest = job_list.newest(access.account, count=LISTED_JOBS) if len(jobs) < MAX_JOBS else []
     except CannotCompare as error:
         return render(
-            request, "dashboard/compare.html", context | {"problem": labels.PROBLEMS[error.problem]}, status=400
+            request, "dashboard/compare.html", context | {"problem": comparison.PROBLEMS[error.problem]}, status=400
         )
     except NotFound:
         raise Http404 from None
@@ -75,18 +74,20 @@ def _compare_links(request: HttpRequest) -> HttpResponse:
         if tokens != given:
             return HttpResponseRedirect(request.path + query_of("share", tokens))
         with snapshot():
-            jobs = selection.shared_jobs(tokens)
+            jobs = comparison.shared_jobs(tokens)
             sides = sides_of(jobs, is_public=True) if len(jobs) >= MIN_JOBS else []
     except CannotCompare as error:
         context |= {"chosen": [(token, "") for token in tokens[: MAX_JOBS - 1]]}
-        return render(request, "compare.html", context | {"problem": labels.PROBLEMS[error.problem]}, status=400)
+        return render(
+            request, "compare.html", context | {"problem": comparison.PROBLEMS[error.problem]}, status=400
+        )
     except NotFound:
         raise Http404 from None
     # An expired job is shown only by its state.
     entries = [
         JobLink(job.share_token, job.public_title, path_to("share", job.share_token))
         if retention.is_kept(job)
-        else JobLink(job.share_token, labels.EXPIRED_TITLE, "")
+        else JobLink(job.share_token, comparison.EXPIRED_TITLE, "")
         for job in jobs
     ]
     context |= {
@@ -103,7 +104,7 @@ def _tokens_in(request: HttpRequest, links: Iterable[str]) -> tuple[list[str], C
     tokens, refused = [], None
     for text in filter(str.strip, links):
         try:
-            tokens.append(selection.token_of(text, hosts=hosts))
+            tokens.append(comparison.token_of(text, hosts=hosts))
         except CannotCompare as error:
             refused = error
     return tokens, refused

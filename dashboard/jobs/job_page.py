@@ -22,7 +22,7 @@ from jobs.errors import JobAlreadyEnded
 from jobs.lifecycle import cancellation
 from jobs.live.progress import Progress, log_entries_of, progress_of
 from jobs.models import TITLE_LENGTH, Job, JobEvent, Run
-from jobs.results import labels, sharing, titles
+from jobs.results import edits, labels
 from simservice.postgresql.connections import snapshot
 
 MAX_EVENTS = 100
@@ -99,7 +99,7 @@ def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResp
 def rename(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
     job, form = _find_job(access, job_id), TitleForm(request.POST)
     if form.is_valid():
-        titles.rename(job, form.cleaned_data["title"], by=access.actor)
+        edits.rename(job, form.cleaned_data["title"], by=access.actor)
         messages.success(request, "Title saved.")
     else:
         messages.error(request, f"The title was not saved. {' '.join(map(str, form.errors['title']))}")
@@ -109,7 +109,7 @@ def rename(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResp
 @account_page(post=Role.MEMBER, get=False)
 def replace_links(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
     """Replace the share link of a job and the links to its files."""
-    sharing.replace_links(_find_job(access, job_id), by=access.actor)
+    edits.replace_links(_find_job(access, job_id), by=access.actor)
     messages.success(request, "Links replaced. The earlier links no longer work.")
     return redirect("job", access.account.name, job_id)
 

@@ -18,7 +18,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from simservice.api.addresses import base_url
-from simservice.api.examples import family
+from simservice.api.errors import family
 from simservice.api.methods import read_only
 
 INDEX = "use-the-api"

@@ -9,9 +9,8 @@ from dashboard.results.headline import Spread, strips
 from dashboard.results.page import METRICS
 from dashboard.results.ranking import EVEN, GAIN, LOSS
 from dashboard.results.scale import Scale
-from jobs.results.comparison import differences, labels
-from jobs.results.comparison.differences import AbilityRow, Comparison, Option, Row
-from jobs.results.comparison.sides import Side
+from jobs.results import comparison
+from jobs.results.comparison import AbilityRow, Comparison, Option, Row, Side
 
 LETTERS = "ABCD"
 MIN_JOBS = 2
@@ -34,7 +33,7 @@ def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> dic
     """
     if not sides:
         return None
-    found = differences.compare(sides)
+    found = comparison.compare(sides)
     columns = _columns(found, jobs, name=name)
     largest = max((row.largest for row in found.abilities), default=0.0)
     axis = Scale(low=-largest, high=largest)
@@ -45,11 +44,11 @@ def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> dic
         "first": None if found.first is None else columns[found.first],
         "others": [column for column in columns if column["figures"] and not column["is_first"]],
         "changed_options": [
-            (labels.OPTIONS[Option(row.name)], _texts(row)) for row in found.options if row.differs
+            (comparison.OPTIONS[Option(row.name)], _texts(row)) for row in found.options if row.differs
         ],
         "equal_options": [
             (
-                labels.OPTIONS[Option(row.name)],
+                comparison.OPTIONS[Option(row.name)],
                 _text(row.name, next(each for each in row.values if each is not None)),
             )
             for row in found.options
@@ -84,7 +83,7 @@ def _columns(found: Comparison, jobs: Sequence[JobLink], *, name: str) -> list[d
                 "link": job.link,
                 "side": side,
                 "who": actor.who_of(side.character),
-                "note": labels.MISSING[side.missing] if side.missing else "",
+                "note": comparison.MISSING[side.missing] if side.missing else "",
                 "metric": METRICS.get(side.figure.metric, "DPS") if side.figure else "",
                 "figures": spread,
                 "strip": next(pictures) if spread else None,
@@ -118,7 +117,7 @@ def _items(row: Row, first: int | None) -> Cells:
             "letter": letter,
             "item": None if item is None else actor.item_of(item),
             "is_same": bool(
-                own and item and item is not own and differences.identity(own) == differences.identity(item)
+                own and item and item is not own and comparison.identity(own) == comparison.identity(item)
             ),
         }
         for letter, item in zip(LETTERS, row.values, strict=False)

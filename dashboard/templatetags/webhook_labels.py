@@ -2,7 +2,7 @@
 
 from django import template
 
-from webhooks import advice, labels
+from webhooks import labels
 
 register = template.Library()
 for label in (
@@ -14,4 +14,4 @@ for label in (
     labels.problem,
 ):
     register.filter(label.__name__, label)
-register.filter("advice", advice.on_delivery)
+register.filter("advice", labels.delivery_advice)

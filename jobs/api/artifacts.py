@@ -6,14 +6,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import models
-from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_HOST, EXAMPLE_TOKEN, JobsEndpoint
+from jobs.api.base import EXAMPLE_HOST, EXAMPLE_TOKEN, JobsEndpoint
 from jobs.api.errors import ArtifactExpired
 from jobs.api.links import LinkBuilder
 from jobs.artifacts import artifact_files
 from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
-from simservice.api.shapes import Count, Id, Rule, Url
+from simservice.shapes import Count, Id, Rule, Url
 
 FileName = Annotated[
     str, Rule(pattern=r"^(stage-[1-9][0-9]*-)?(report\.(json|html)|result\.csv|input\.simc|std(out|err)\.log)$")
@@ -60,14 +60,7 @@ GET_ARTIFACT_URL = Operation(
     summary="Get the URL of an artifact",
     description="Anyone who has the URL can download the artifact without an API key.",
     parameters=[ARTIFACT_ID],
-    responses={
-        200: ResponseSpec(
-            description="The URL of the artifact.",
-            shape=ArtifactUrl,
-            example=EXAMPLE_ARTIFACT_URL,
-            headers=ACTIVE_JOB_HEADERS,
-        )
-    },
+    returns=ResponseSpec(description="The URL of the artifact.", shape=ArtifactUrl, example=EXAMPLE_ARTIFACT_URL),
     errors=[errors.NotFound, ArtifactExpired],
 )
 

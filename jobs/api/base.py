@@ -1,5 +1,6 @@
 """Base view, common types and example values of the jobs API."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -13,9 +14,9 @@ from jobs.enums import Priority
 from jobs.results import queries
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Header, Link, Parameter
-from simservice.api.revalidation import revalidate
-from simservice.api.shapes import Count, Id, Rule
+from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED, revalidate
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
+from simservice.shapes import Count, Id, Rule
 
 PriorityName = Annotated[str, Rule(enum=[priority.api_name for priority in Priority])]
 Credits = Annotated[int, Rule(minimum=0), "Number of credits"]
@@ -35,13 +36,13 @@ EXAMPLE_METADATA = {"character": "Example"}
 JOB_ID = Parameter(
     name="job_id", location="path", shape=Id, description="The id of the job.", example=EXAMPLE_JOB_ID
 )
-ACTIVE_JOB_HEADERS = [
+ACTIVE_JOB_HEADERS = (
     # Omitted if the database becomes unavailable after the request was processed.
     Header(
         name="X-Active-Jobs", shape=Count, description="Number of unfinished jobs of the account.", always=False
     ),
     Header(name="X-Max-Active-Jobs", shape=Count, description="Maximum number of unfinished jobs of the account."),
-]
+)
 
 
 def job_links(expression: str) -> dict[str, Link]:
@@ -53,6 +54,7 @@ def job_links(expression: str) -> dict[str, Link]:
 class JobsEndpoint(Endpoint):
     """Base view of authenticated endpoints; adds the active-job headers to successful responses."""
 
+    common_headers: Sequence[Header] = ACTIVE_JOB_HEADERS
     # The number of the account's unfinished jobs, or None if this request has not counted them.
     active_jobs: int | None = None
 
@@ -76,6 +78,10 @@ class JobsEndpoint(Endpoint):
 
 class PolledEndpoint(JobsEndpoint):
     """Base view of endpoints that clients poll: they answer 304 to a client that has the current body."""
+
+    common_parameters = (IF_NONE_MATCH,)
+    common_headers = (*ACTIVE_JOB_HEADERS, ETAG)
+    common_responses = {304: NOT_MODIFIED}
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         final = super().finalize_response(request, response, *args, **kwargs)

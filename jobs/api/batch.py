@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients import rate_limits
-from jobs.api import plain_text
-from jobs.api.base import ACTIVE_JOB_HEADERS, JobsEndpoint
+from jobs.api import submission_request
+from jobs.api.base import JobsEndpoint
 from jobs.api.errors import IdempotencyKeyReuse, MaxActiveJobsExceeded
 from jobs.api.submission import (
     EXAMPLE_SUBMITTED,
@@ -29,13 +29,11 @@ from jobs.submission.accept import Replay
 from jobs.submission.batch import MAX_JOBS, Batch
 from jobs.submission.request import Submission
 from simservice.api import errors
-from simservice.api.errors import ApiError, ValidationFailed
-from simservice.api.examples import example_of
-from simservice.api.fields import StrictListField, StrictSerializer, validated
+from simservice.api.errors import ApiError, ValidationFailed, example_of
+from simservice.api.fields import StrictListField, StrictSerializer, single_values, validated
 from simservice.api.operations import Body, Operation, ResponseSpec, documented
 from simservice.api.parsers import StrictJSONParser
-from simservice.api.query import single_values
-from simservice.api.shapes import Rule
+from simservice.shapes import Rule
 
 
 @extend_schema_field(SubmissionFields)
@@ -68,10 +66,7 @@ class BatchResult(TypedDict):
 EXAMPLE_RESULT: BatchResult = {
     "jobs": [
         {"job": EXAMPLE_SUBMITTED, "refusal": None},
-        {
-            "job": None,
-            "refusal": refusal_of(example_of(MaxActiveJobsExceeded)),
-        },
+        {"job": None, "refusal": refusal_of(example_of(MaxActiveJobsExceeded))},
     ]
 }
 SUBMIT_BATCH = Operation(
@@ -88,19 +83,10 @@ SUBMIT_BATCH = Operation(
             shape=BatchFields, examples={"two": {"jobs": [EXAMPLE_SMALL_REQUEST, EXAMPLE_SMALL_REQUEST]}}
         )
     },
-    responses={
-        200: ResponseSpec(
-            description="The outcome of each submission.",
-            shape=BatchResult,
-            example=EXAMPLE_RESULT,
-            headers=[*ACTIVE_JOB_HEADERS, REPLAY],
-        )
-    },
-    errors=[
-        errors.InvalidJson,
-        IdempotencyKeyReuse,
-        errors.UnsupportedMediaType,
-    ],
+    returns=ResponseSpec(
+        description="The outcome of each submission.", shape=BatchResult, example=EXAMPLE_RESULT, headers=[REPLAY]
+    ),
+    errors=[errors.InvalidJson, IdempotencyKeyReuse, errors.UnsupportedMediaType],
 )
 
 
@@ -116,7 +102,7 @@ class BatchView(JobsEndpoint):
     @documented(SUBMIT_BATCH)
     def post(self, request: Request) -> Response:
         single_values(request.query_params, known=())
-        if given := plain_text.credential_headers_in(request.headers):
+        if given := submission_request.credential_headers_in(request.headers):
             raise ValidationFailed([{"path": name, "message": NO_HEADERS} for name in given])
         key = idempotency_key(request)
         entries = validated(BatchFields(data=request.data))["jobs"]

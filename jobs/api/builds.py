@@ -1,6 +1,5 @@
 """Simulator builds: `GET /v1/{resource}/builds` and `GET /v1/{resource}/builds/{id}`."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, TypedDict
 
@@ -9,13 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import models, registry
-from jobs.api.base import ACTIVE_JOB_HEADERS, EXAMPLE_CREATED, JobsEndpoint
+from jobs.api.base import EXAMPLE_CREATED, JobsEndpoint
 from jobs.enums import Channel
 from jobs.results import queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
-from simservice.api.shapes import Count, Date, Time, Uuid
 from simservice.api.times import iso
+from simservice.shapes import Count, Date, Time, Uuid
 
 CheckStatus = Literal["pass", "partial", "fail", "unknown"]
 
@@ -141,24 +140,19 @@ LIST_BUILDS = Operation(
     tag="Builds",
     summary="List builds",
     description="Returns the current build of each channel on each branch.",
-    responses={
-        200: ResponseSpec(
-            description="The current builds.",
-            shape=BuildList,
-            example=EXAMPLE_BUILDS,
-            headers=ACTIVE_JOB_HEADERS,
-            links={"getBuild": Link(operation="getBuild", parameters={"build_id": "$response.body#/builds/0/id"})},
-        )
-    },
+    returns=ResponseSpec(
+        description="The current builds.",
+        shape=BuildList,
+        example=EXAMPLE_BUILDS,
+        links={"getBuild": Link(operation="getBuild", parameters={"build_id": "$response.body#/builds/0/id"})},
+    ),
 )
 GET_BUILD = Operation(
     id="getBuild",
     tag="Builds",
     summary="Get a build",
     parameters=[BUILD_ID],
-    responses={
-        200: ResponseSpec(description="The build.", shape=Build, example=EXAMPLE_BUILD, headers=ACTIVE_JOB_HEADERS)
-    },
+    returns=ResponseSpec(description="The build.", shape=Build, example=EXAMPLE_BUILD),
     errors=[errors.NotFound],
 )
 
@@ -168,7 +162,10 @@ class BuildListView(JobsEndpoint):
 
     @documented(LIST_BUILDS)
     def get(self, request: Request) -> Response:  # noqa: ARG002
-        return Response(_build_list(registry.current(with_files=True)))
+        current = registry.current(with_files=True)
+        builds: list[ChannelBuild] = [{"channel": channel, **_build_object(build)} for channel, build in current]
+        body: BuildList = {"generatedAt": iso(timezone.now()), "builds": builds}
+        return Response(body)
 
 
 class BuildView(JobsEndpoint):
@@ -179,24 +176,22 @@ class BuildView(JobsEndpoint):
         return Response(_build_object(queries.find_build(build_id)))
 
 
-def _build_list(current: Sequence[tuple[Channel, models.Build]]) -> BuildList:
-    """Return the body of `GET builds` (docs/reference/api.md#list-builds)."""
-    builds: list[ChannelBuild] = [{"channel": channel, **_build_object(build)} for channel, build in current]
-    return {"generatedAt": iso(timezone.now()), "builds": builds}
-
-
 def _build_object(build: models.Build) -> Build:
-    """Return the JSON of a build."""
+    """Return a build (docs/reference/api.md#list-builds)."""
+    game_data: GameData | None = None
+    if build.wow_version and build.hotfix_date is not None:
+        live: GameVersion = {"version": build.wow_version, "hotfixDate": build.hotfix_date.isoformat()}
+        game_data = {"live": live, "ptr": None}
     return {
         "gitBranch": build.git_branch,
         "repo": build.repo,
         "commit": build.commit,
         "simcVersion": build.simc_version,
-        "gameData": _game_data(build),
+        "gameData": game_data,
         "id": str(build.pk),
         "createdAt": iso(build.created_at),
         "ci": _checks(build),
-        "profiles": _bundled_profiles(build),
+        "profiles": {"manifest": build.profiles, "includable": build.includable} if build.profiles_path else None,
     }
 
 
@@ -205,21 +200,13 @@ def job_build(job: models.Job) -> JobBuild | None:
     build: models.Build | None = job.build
     if build is None:
         return None
-    return {"id": str(build.pk), "channel": Channel(job.channel), "commit": build.commit, "ci": _job_checks(build)}
-
-
-def _bundled_profiles(build: models.Build) -> BundledProfiles | None:
-    """Return the bundled files, None if there are none."""
-    if not build.profiles_path:
-        return None
-    return {"manifest": build.profiles, "includable": build.includable}
-
-
-def _game_data(build: models.Build) -> GameData | None:
-    """Return the game data, None unless both version and hotfix date are known."""
-    if not build.wow_version or build.hotfix_date is None:
-        return None
-    return {"live": {"version": build.wow_version, "hotfixDate": build.hotfix_date.isoformat()}, "ptr": None}
+    checks = _checks(build)
+    return {
+        "id": str(build.pk),
+        "channel": Channel(job.channel),
+        "commit": build.commit,
+        "ci": checks and {"status": checks["status"], "failed": checks["checks"]["failed"]},
+    }
 
 
 def _checks(build: models.Build) -> Checks | None:
@@ -227,25 +214,13 @@ def _checks(build: models.Build) -> Checks | None:
     if build.ci is None:
         return None
     total, failures = build.ci["total"], [failure["name"] for failure in build.ci["failures"]]
+    status: CheckStatus = "unknown"
+    if total:
+        status = "partial" if 0 < len(failures) < total else "fail" if failures else "pass"
     return {
-        "status": _check_status(total=total, failed=len(failures)),
+        "status": status,
         "checks": {"total": total, "passed": total - len(failures), "failed": len(failures)},
         "failures": failures,
         "gatedOn": [],
         "retrievedAt": iso(datetime.fromisoformat(build.ci["checked_at"])),
     }
-
-
-def _check_status(*, total: int, failed: int) -> CheckStatus:
-    """Return the overall status of the checks."""
-    if not total:
-        return "unknown"
-    if not failed:
-        return "pass"
-    return "partial" if failed < total else "fail"
-
-
-def _job_checks(build: models.Build) -> JobChecks | None:
-    """Return the short form of the checks."""
-    checks = _checks(build)
-    return checks and {"status": checks["status"], "failed": checks["checks"]["failed"]}

@@ -62,14 +62,14 @@ DOWNLOAD_ARTIFACT = Operation(
     description="Needs no API key. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client "
     "accepts it. A content security policy isolates HTML reports from this site.",
     parameters=[TOKEN],
-    responses={
-        200: ResponseSpec(
-            description="The content of the artifact.",
-            shape=Any,
-            example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
-            media_types=MEDIA_TYPES,
-            headers=CONTENT_HEADERS,
-        ),
+    returns=ResponseSpec(
+        description="The content of the artifact.",
+        shape=Any,
+        example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
+        media_types=MEDIA_TYPES,
+        headers=CONTENT_HEADERS,
+    ),
+    also={
         206: ResponseSpec(
             description="The requested range.",
             shape=Any,
@@ -124,10 +124,12 @@ def _respond(request: HttpRequest, artifact: Artifact) -> HttpResponseBase:
     Raises FileNotFoundError if the storage no longer contains the file, another OSError if it is unavailable.
     """
     requested = _requested_range(request, artifact)
-    compressed = requested is None and _accepts_gzip(request)
+    gzip = GZIP.search(request.headers.get("Accept-Encoding", ""))
+    compressed = requested is None and gzip is not None and (gzip["weight"] or "1").strip("0.") != ""
     tag = f'"{artifact.sha256}-gzip"' if compressed else f'"{artifact.sha256}"'
+    cached = [each.removeprefix("W/") for each in parse_etags(request.headers.get("If-None-Match", ""))]
     response: HttpResponseBase
-    if _is_cached(request, tag):
+    if "*" in cached or tag in cached:
         response = HttpResponseNotModified()
     elif compressed:
         response = _stream(request, artifact, None)
@@ -140,27 +142,11 @@ def _respond(request: HttpRequest, artifact: Artifact) -> HttpResponseBase:
             response.status_code = 206
             response["Content-Range"] = f"bytes {requested.start}-{requested.stop - 1}/{artifact.bytes}"
     response["ETag"] = tag
-    response["Content-Disposition"] = _disposition(artifact)
-    return response
-
-
-def _disposition(artifact: Artifact) -> str:
-    """Return the Content-Disposition: browsers display HTML reports and download all other files."""
-    is_displayed = artifact.kind == Artifact.Kind.HTML_REPORT
+    # Browsers display HTML reports and download all other files.
+    disposition = "inline" if artifact.kind == Artifact.Kind.HTML_REPORT else "attachment"
     name = artifact_files.file_name(Artifact.Kind(artifact.kind), stage=artifact.stage)
-    return f'{"inline" if is_displayed else "attachment"}; filename="{name}"'
-
-
-def _is_cached(request: HttpRequest, tag: str) -> bool:
-    """Return whether the client already has the representation with this entity tag."""
-    tags = parse_etags(request.headers.get("If-None-Match", ""))
-    return "*" in tags or tag in [one.removeprefix("W/") for one in tags]
-
-
-def _accepts_gzip(request: HttpRequest) -> bool:
-    """Return whether the client accepts gzip."""
-    match = GZIP.search(request.headers.get("Accept-Encoding", ""))
-    return match is not None and (match["weight"] or "1").strip("0.") != ""
+    response["Content-Disposition"] = f'{disposition}; filename="{name}"'
+    return response
 
 
 def _requested_range(request: HttpRequest, artifact: Artifact) -> ByteRange | None:

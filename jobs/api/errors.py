@@ -1,14 +1,14 @@
 """The HTTP errors of jobs, and those that stand for `jobs/errors.py` (docs/reference/errors.md#codes)."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from jobs import errors
 from jobs.planning.input_text import LINE_BREAKS_LOST, NOTHING_TO_SIMULATE, shown
 from jobs.submission.validation import MAX_PIN_AGE_DAYS
-from simc.profiles.policy import Refusal
 from simservice.api import errors as http
-from simservice.api.examples import docs_url
+from simservice.api.errors import docs_url
 from simservice.api.exception_handler import as_api_error
 
 EXAMPLE_JOB_ID = "176352841234500042"
@@ -17,7 +17,7 @@ NOTHING_BLOCKED: dict[str, Any] = {"blocked": [], "blockedCount": 0, "blockedTru
 EXAMPLE_PIN = {"buildId": "0b8f6a52-6f3b-4a7e-9d55-2f3f6c1b7a10", "maxPinAgeDays": 30, **NOTHING_BLOCKED}
 # Files are removed as jobs expire, which seldom helps within minutes.
 STORAGE_RETRY_SECONDS = 3600
-# Where a field of the submission is in the JSON form.
+# JSON paths of submission fields
 PATHS = {
     "max_credits": "runtime.maxCredits",
     "max_runtime_seconds": "runtime.maxRuntimeSeconds",
@@ -153,76 +153,43 @@ OF_SUBMISSIONS: list[type[http.ApiError]] = [
 ]
 
 
-@as_api_error.register
-def _(error: errors.ProfileRejected) -> http.ApiError:
-    first = error.refusals[0]
-    others = error.count - 1
+def _profile_rejected(error: errors.ProfileRejected) -> http.ApiError:
+    first, others = error.refusals[0], error.count - 1
     more = f" {others:,} more {'directive is' if others == 1 else 'directives are'} refused." if others else ""
     message = f"Line {first.line}, {shown(first.text)}: {first.reason}.{more}"
-    return ProfileRefused(
-        {
-            "message": message,
-            "blocked": [_blocked(refusal) for refusal in error.refusals],
-            "blockedCount": error.count,
-            "blockedTruncated": error.count > len(error.refusals),
-        },
-        message=message,
-    )
+    blocked = [{"line": each.line, "text": shown(each.text), "reason": each.reason} for each in error.refusals]
+    truncated = error.count > len(blocked)
+    meta = {"message": message, "blocked": blocked, "blockedCount": error.count, "blockedTruncated": truncated}
+    return ProfileRefused(meta, message=message)
 
 
-def _blocked(refusal: Refusal) -> dict[str, Any]:
-    return {"line": refusal.line, "text": shown(refusal.text), "reason": refusal.reason}
+def _unprocessable(kind: type[http.ApiError], message: str, **meta: Any) -> http.ApiError:
+    return kind({"message": message, **meta, **NOTHING_BLOCKED}, message=message)
 
 
-@as_api_error.register
-def _(error: errors.ProfileTooComplex) -> http.ApiError:
-    return _profile_refused(f"The profile has {error.excess}; split it into several jobs.")
-
-
-@as_api_error.register
-def _(error: errors.NothingToSimulate) -> http.ApiError:
+def _nothing_to_simulate(error: errors.NothingToSimulate) -> http.ApiError:
     hint = f" {LINE_BREAKS_LOST}" if error.lost_line_breaks else ""
-    return _profile_refused(f"{NOTHING_TO_SIMULATE}{hint}")
+    return _unprocessable(ProfileRefused, f"{NOTHING_TO_SIMULATE}{hint}")
 
 
-def _profile_refused(message: str) -> http.ApiError:
-    return ProfileRefused({"message": message, **NOTHING_BLOCKED}, message=message)
-
-
-@as_api_error.register
-def _(error: errors.VariantLimitExceeded) -> http.ApiError:
+def _too_many_variants(error: errors.VariantLimitExceeded) -> http.ApiError:
     message = f"The profile has {error.variants} variants; the plan allows {error.limit}."
-    return TooManyVariants(
-        {
-            "message": message,
-            "totalVariants": error.variants,
-            "maxVariants": error.limit,
-            "upgradeUrl": None,
-            **NOTHING_BLOCKED,
-        },
-        message=message,
+    counts = {"totalVariants": error.variants, "maxVariants": error.limit}
+    return _unprocessable(TooManyVariants, message, **counts, upgradeUrl=None)
+
+
+def _pin_refused(kind: type[http.ApiError], message: str, build_id: UUID) -> http.ApiError:
+    return _unprocessable(kind, message, buildId=str(build_id), maxPinAgeDays=MAX_PIN_AGE_DAYS)
+
+
+def _pin_unavailable(error: errors.PinUnavailable) -> http.ApiError:
+    known = f"There is no build {error.build_id} on {error.git_branch}"
+    return _pin_refused(
+        BuildPinUnavailable, f"{known}, or it is over {error.max_age_days} days old.", error.build_id
     )
 
 
-@as_api_error.register
-def _(error: errors.PinNotAllowed) -> http.ApiError:
-    return BuildPinNotAllowed(_pin(error.build_id, BuildPinNotAllowed.message))
-
-
-@as_api_error.register
-def _(error: errors.PinUnavailable) -> http.ApiError:
-    message = (
-        f"There is no build {error.build_id} on {error.git_branch}, or it is over {error.max_age_days} days old."
-    )
-    return BuildPinUnavailable(_pin(error.build_id, message), message=message)
-
-
-def _pin(build_id: UUID, message: str) -> dict[str, Any]:
-    return {"message": message, "buildId": str(build_id), "maxPinAgeDays": MAX_PIN_AGE_DAYS, **NOTHING_BLOCKED}
-
-
-@as_api_error.register
-def _(error: errors.LimitsExceeded) -> http.ApiError:
+def _limits_exceeded(error: errors.LimitsExceeded) -> http.ApiError:
     return http.ValidationFailed(
         [
             {"path": PATHS[field], "message": f"Must be at most {limit:,}, your plan's limit."}
@@ -231,31 +198,12 @@ def _(error: errors.LimitsExceeded) -> http.ApiError:
     )
 
 
-@as_api_error.register
-def _(error: errors.CapTooSmall) -> http.ApiError:
+def _cap_too_small(error: errors.CapTooSmall) -> http.ApiError:
     message = f"Must be at least {error.minimum:,}, the price of one second."
     return http.ValidationFailed([{"path": PATHS["max_credits"], "message": message}])
 
 
-@as_api_error.register
-def _(error: errors.WebhookNotEnabled) -> http.ApiError:  # noqa: ARG001
-    return WebhookNotConfigured()
-
-
-@as_api_error.register
-def _(error: errors.AccountSuspended) -> http.ApiError:  # noqa: ARG001
-    return InactiveEntitlement()
-
-
-@as_api_error.register
-def _(error: errors.ActiveJobLimitReached) -> http.ApiError:
-    return MaxActiveJobsExceeded(
-        {"reason": "active_jobs", "maxActiveJobs": error.limit, "activeJobs": error.active}
-    )
-
-
-@as_api_error.register
-def _(error: errors.StorageLimitReached) -> http.ApiError:
+def _storage_full(error: errors.StorageLimitReached) -> http.ApiError:
     return http.RateLimitExceeded(
         {
             "scope": "developer",
@@ -269,8 +217,7 @@ def _(error: errors.StorageLimitReached) -> http.ApiError:
     )
 
 
-@as_api_error.register
-def _(error: errors.CreditsMissing) -> http.ApiError:
+def _credits_missing(error: errors.CreditsMissing) -> http.ApiError:
     fee = {} if error.fee_credits is None else {"priorityFeeCredits": error.fee_credits}
     return InsufficientCredits(
         {
@@ -285,31 +232,35 @@ def _(error: errors.CreditsMissing) -> http.ApiError:
     )
 
 
-@as_api_error.register
-def _(error: errors.IdempotencyKeyReused) -> http.ApiError:
-    return IdempotencyKeyReuse({"reason": "different_request", "originalJobId": str(error.job_id)})
-
-
-@as_api_error.register
-def _(error: errors.QueueFull) -> http.ApiError:  # noqa: ARG001
-    return http.QueueUnavailable({"reason": "queue_full", "queueHealth": "full"})
-
-
-@as_api_error.register
-def _(error: errors.CredentialStoreUnavailable) -> http.ApiError:  # noqa: ARG001
-    return http.SecretStoreUnavailable({"reason": "redis_unavailable"})
-
-
-@as_api_error.register
-def _(error: errors.JobAlreadyEnded) -> http.ApiError:
-    return JobNotCancellable({"id": str(error.job_id), "status": error.status})
-
-
-@as_api_error.register
-def _(error: errors.NotFound) -> http.ApiError:  # noqa: ARG001
-    return http.NotFound()
-
-
-@as_api_error.register
-def _(error: errors.ArtifactRemoved) -> http.ApiError:  # noqa: ARG001
-    return ArtifactExpired()
+# How each error of `jobs/errors.py` becomes an HTTP error
+TRANSLATIONS: dict[type[errors.JobsError], Callable[[Any], http.ApiError]] = {
+    errors.ProfileRejected: _profile_rejected,
+    errors.ProfileTooComplex: lambda error: _unprocessable(
+        ProfileRefused, f"The profile has {error.excess}; split it into several jobs."
+    ),
+    errors.NothingToSimulate: _nothing_to_simulate,
+    errors.VariantLimitExceeded: _too_many_variants,
+    errors.PinNotAllowed: lambda error: _pin_refused(
+        BuildPinNotAllowed, BuildPinNotAllowed.message, error.build_id
+    ),
+    errors.PinUnavailable: _pin_unavailable,
+    errors.LimitsExceeded: _limits_exceeded,
+    errors.CapTooSmall: _cap_too_small,
+    errors.WebhookNotEnabled: lambda _: WebhookNotConfigured(),
+    errors.AccountSuspended: lambda _: InactiveEntitlement(),
+    errors.ActiveJobLimitReached: lambda error: MaxActiveJobsExceeded(
+        {"reason": "active_jobs", "maxActiveJobs": error.limit, "activeJobs": error.active}
+    ),
+    errors.StorageLimitReached: _storage_full,
+    errors.CreditsMissing: _credits_missing,
+    errors.IdempotencyKeyReused: lambda error: IdempotencyKeyReuse(
+        {"reason": "different_request", "originalJobId": str(error.job_id)}
+    ),
+    errors.QueueFull: lambda _: http.QueueUnavailable({"reason": "queue_full", "queueHealth": "full"}),
+    errors.CredentialStoreUnavailable: lambda _: http.SecretStoreUnavailable({"reason": "redis_unavailable"}),
+    errors.JobAlreadyEnded: lambda error: JobNotCancellable({"id": str(error.job_id), "status": error.status}),
+    errors.NotFound: lambda _: http.NotFound(),
+    errors.ArtifactRemoved: lambda _: ArtifactExpired(),
+}
+for kind, translate in TRANSLATIONS.items():
+    as_api_error.register(kind, translate)

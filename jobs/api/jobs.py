@@ -9,7 +9,6 @@ from rest_framework.response import Response
 from billing.models import Account
 from jobs import api_mode, models
 from jobs.api.base import (
-    ACTIVE_JOB_HEADERS,
     EXAMPLE_COMPLETED,
     EXAMPLE_CREATED,
     EXAMPLE_HOST,
@@ -38,9 +37,8 @@ from jobs.results import listing, queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
-from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
-from simservice.api.shapes import Count, Id, Rule, Time, Uuid
 from simservice.api.times import iso, iso_or_none
+from simservice.shapes import Count, Id, Rule, Time, Uuid
 
 Title = Annotated[str, "The title on the job's page: a given one, the one in `metadata`, or a default one"]
 
@@ -207,18 +205,15 @@ LIST_JOBS = Operation(
     "`page.hasMore` is false, together with the same filters. Filters can be combined. With `metadata.` or both "
     "`client` and `status`, a page can have fewer jobs than `limit`, even none, although `page.hasMore` is true.",
     parameters=[LIMIT, CURSOR, *FILTERS, IDS],
-    responses={
-        200: ResponseSpec(
-            description="A page of the account's jobs.",
-            shape=JobList,
-            example=EXAMPLE_JOB_LIST,
-            headers=ACTIVE_JOB_HEADERS,
-            links={
-                **job_links("$response.body#/jobs/0/id"),
-                "nextPage": Link(operation="listJobs", parameters={"cursor": "$response.body#/page/nextCursor"}),
-            },
-        )
-    },
+    returns=ResponseSpec(
+        description="A page of the account's jobs.",
+        shape=JobList,
+        example=EXAMPLE_JOB_LIST,
+        links={
+            **job_links("$response.body#/jobs/0/id"),
+            "nextPage": Link(operation="listJobs", parameters={"cursor": "$response.body#/page/nextCursor"}),
+        },
+    ),
     errors=[errors.InvalidCursor],
 )
 GET_JOB = Operation(
@@ -226,13 +221,12 @@ GET_JOB = Operation(
     tag="Jobs",
     summary="Get a job",
     description="Returns the job without its result.",
-    parameters=[JOB_ID, IF_NONE_MATCH],
-    responses={
-        200: ResponseSpec(
-            description="The job.", shape=Job, example=EXAMPLE_JOB, headers=[*ACTIVE_JOB_HEADERS, ETAG]
-        ),
-        304: NOT_MODIFIED,
-    },
+    parameters=[JOB_ID],
+    returns=ResponseSpec(
+        description="The job.",
+        shape=Job,
+        example=EXAMPLE_JOB,
+    ),
     errors=[errors.NotFound],
 )
 GET_JOB_PROFILE = Operation(
@@ -240,14 +234,11 @@ GET_JOB_PROFILE = Operation(
     tag="Jobs",
     summary="Get the profile of a job",
     parameters=[JOB_ID],
-    responses={
-        200: ResponseSpec(
-            description="The profile as submitted.",
-            shape=Profile,
-            example={"text": EXAMPLE_PROFILE},
-            headers=ACTIVE_JOB_HEADERS,
-        )
-    },
+    returns=ResponseSpec(
+        description="The profile as submitted.",
+        shape=Profile,
+        example={"text": EXAMPLE_PROFILE},
+    ),
     errors=[errors.NotFound],
 )
 
@@ -302,7 +293,6 @@ def job_list(
 
 
 def _listed_job(job: models.Job, links: LinkBuilder) -> ListedJob:
-    """Return a job in a list."""
     return {
         "id": str(job.pk),
         "status": job.public_status,
@@ -345,7 +335,6 @@ def error_code(job: models.Job) -> ErrorCode | None:
 
 
 def _runtime(job: models.Job) -> Runtime:
-    """Return usage and limits of a job."""
     total = None
     if job.started_at and job.completed_at:
         total = max(0, round((job.completed_at - job.started_at).total_seconds() * 1000))
@@ -363,14 +352,10 @@ def _runtime(job: models.Job) -> Runtime:
 
 def ceiling(job: models.Job) -> Ceiling:
     """Return the limits of a job."""
-    return ceiling_of(
-        credit_cap=job.ceiling_credits,
-        runtime_seconds=job.ceiling_runtime_seconds,
-        queue_seconds=job.ceiling_queue_seconds,
-    )
+    return ceiling_of(job.ceiling_credits, job.ceiling_runtime_seconds, job.ceiling_queue_seconds)
 
 
-def ceiling_of(*, credit_cap: int, runtime_seconds: int | None, queue_seconds: int | None) -> Ceiling:
+def ceiling_of(credit_cap: int, runtime_seconds: int | None, queue_seconds: int | None) -> Ceiling:
     """Return limits as an object. Variant R does not report credits (docs/reference/api.md#variants)."""
     return {
         "maxCredits": credit_cap if api_mode.current().shows_credit_ceiling else None,

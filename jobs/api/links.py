@@ -9,8 +9,8 @@ from django.urls import reverse
 
 from jobs.models import Artifact, Job
 from simservice.api.addresses import base_url
-from simservice.api.shapes import Url
 from simservice.ids import TOKEN_CHARACTERS
+from simservice.shapes import Url
 
 
 class Links(TypedDict):

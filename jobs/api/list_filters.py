@@ -18,8 +18,8 @@ from jobs.enums import PublicStatus, Status
 from jobs.results.listing import Filters
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Parameter
-from simservice.api.shapes import Rule
 from simservice.ids import parse_id
+from simservice.shapes import Rule
 
 MAX_IDS = 100
 MAX_CLIENT_NAME = 64

@@ -18,8 +18,8 @@ from simservice.api import errors
 from simservice.api.errors import NotFound, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
-from simservice.api.shapes import Id, Rule, Time
 from simservice.api.times import iso, iso_or_none
+from simservice.shapes import Id, Rule, Time
 
 
 class ManifestJob(TypedDict):
@@ -82,7 +82,7 @@ GET_MANIFEST = Operation(
     summary="Get the manifest of a job",
     description="Needs no API key. The URL is `links.manifest` of a job that has ended.",
     parameters=[TOKEN],
-    responses={200: ResponseSpec(description="The manifest.", shape=Manifest, example=EXAMPLE_MANIFEST)},
+    returns=ResponseSpec(description="The manifest.", shape=Manifest, example=EXAMPLE_MANIFEST),
     errors=[errors.NotFound, errors.RateLimitExceeded],
 )
 

@@ -1,14 +1,17 @@
-"""How soon a client should ask for a job's status again."""
+"""How clients follow a job: when to ask again, and the state whose change ends a long poll."""
 
 import math
+from collections.abc import Collection
+from typing import NamedTuple
 
 from django.utils import timezone
 
-from jobs.live.progress import Progress
-from jobs.models import Job
+from jobs.enums import PublicStatus, Status
+from jobs.live.progress import Progress, percents_of
+from jobs.models import Job, public_status_of
 from jobs.queue.forecast import Estimate
 
-# A client that asks after a quarter of the remaining time learns of the end within a quarter of it.
+# Polling at a quarter of the time left bounds the delay to that quarter.
 SHARE_OF_TIME_LEFT = 0.25
 SHORTEST_SECONDS, LONGEST_SECONDS, UNKNOWN_SECONDS = 1, 30, 2
 
@@ -34,3 +37,28 @@ def _seconds_left(job: Job, progress: Progress, start: Estimate | None) -> float
         return None
     elapsed = (timezone.now() - job.started_at).total_seconds()
     return elapsed * (100 - progress.percent) / progress.percent
+
+
+class JobState(NamedTuple):
+    """The state of an unfinished job. `percent` is rounded down."""
+
+    status: PublicStatus
+    percent: int
+
+
+def state_of(job: Job, progress: Progress) -> JobState:
+    """Return the state of a job with its progress."""
+    return JobState(job.public_status, int(progress.percent))
+
+
+def states_of(job_ids: Collection[int]) -> dict[int, JobState]:
+    """Return the states of unfinished jobs; those of ended ones have no percent.
+
+    One query, and one request to Redis if any of them runs.
+    """
+    rows = list(Job.objects.filter(pk__in=job_ids).values_list("pk", "status", "attempt"))
+    states = {job_id: JobState(public_status_of(status), 0) for job_id, status, _ in rows}
+    running = [Job(pk=job_id, attempt=attempt) for job_id, status, attempt in rows if status == Status.RUNNING]
+    for job, percent in zip(running, percents_of(running), strict=True):
+        states[job.pk] = JobState(PublicStatus.RUNNING, int(percent))
+    return states

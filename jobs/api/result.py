@@ -1,15 +1,14 @@
 """Result of a job: `GET /v1/{resource}/jobs/{id}/result`."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import models
 from jobs.api.artifacts import EXAMPLE_ARTIFACT, EXAMPLE_ARTIFACT_ID, ArtifactFile, artifact_object
-from jobs.api.base import ACTIVE_JOB_HEADERS, JOB_ID, PolledEndpoint
-from jobs.api.details import EXAMPLE_DETAILS, ResultDetails
+from jobs.api.base import JOB_ID, PolledEndpoint
 from jobs.api.errors import ResultNotReady, ResultUnavailable
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
@@ -19,11 +18,11 @@ from jobs.artifacts import artifact_files
 from jobs.live.progress import progress_of
 from jobs.queue.forecast import estimated_start
 from jobs.results import details, queries
+from jobs.results.details import Details
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
-from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
-from simservice.api.shapes import Id, Rule
+from simservice.shapes import Id, Rule
 
 
 class ResultArtifact(ArtifactFile):
@@ -52,7 +51,7 @@ class Result(TypedDict):
     missingArtifacts: NotRequired[Annotated[list[MissingArtifact], "Omitted if there are none"]]
     details: NotRequired[
         Annotated[
-            ResultDetails | None,
+            Details | None,
             "Present only if requested with `include`. Null if the job has none, and after its retention period",
         ]
     ]
@@ -64,12 +63,30 @@ class JobResult(Job):
     result: Result
 
 
+EXAMPLE_DETAILS: dict[str, Any] = {
+    "version": 1,
+    "fight": {"style": "Patchwerk", "targets": 1, "length": 300.0, "variation": 0.2, "iterations": 10000},
+    "actors": [
+        {
+            "name": "Example",
+            "class": "Mage",
+            "specialization": "Frost",
+            "dps": {"mean": 1523400.5, "error": 1176.0, "min": 1468002.1, "median": 1523120.7, "max": 1590311.8},
+            "abilities": [
+                {"name": "Frostbolt", "share": 0.82, "dps": 1249188.4, "executes": 101.5, "hits": 103.0},
+                {"name": "Water Elemental", "pet": True, "share": 0.18, "dps": 274212.1},
+            ],
+            "buffs": [{"name": "Icy Veins", "uptime": 41.2, "count": 2.9, "debuff": False}],
+            "damage": {"step": 1, "values": [812300.0, 1702400.25, 1533100.5]},
+        }
+    ],
+}
 EXAMPLE_RESULT: JobResult = {
     **EXAMPLE_JOB,
     "result": {
         "summary": EXAMPLE_STAGED_SUMMARY,
         "artifacts": [{"id": EXAMPLE_ARTIFACT_ID, **EXAMPLE_ARTIFACT}],
-        "details": EXAMPLE_DETAILS,
+        "details": cast(Details, EXAMPLE_DETAILS),
     },
 }
 INCLUDE = Parameter(
@@ -84,22 +101,17 @@ GET_JOB_RESULT = Operation(
     tag="Jobs",
     summary="Get the result of a job",
     description="Returns the job, its summary and its artifacts. Available once the job has ended.",
-    parameters=[JOB_ID, INCLUDE, IF_NONE_MATCH],
-    responses={
-        200: ResponseSpec(
-            description="The job and its result.",
-            shape=JobResult,
-            example=EXAMPLE_RESULT,
-            headers=[*ACTIVE_JOB_HEADERS, ETAG],
-            links={
-                "getArtifactUrl": Link(
-                    operation="getArtifactUrl",
-                    parameters={"artifact_id": "$response.body#/result/artifacts/0/id"},
-                )
-            },
-        ),
-        304: NOT_MODIFIED,
-    },
+    parameters=[JOB_ID, INCLUDE],
+    returns=ResponseSpec(
+        description="The job and its result.",
+        shape=JobResult,
+        example=EXAMPLE_RESULT,
+        links={
+            "getArtifactUrl": Link(
+                operation="getArtifactUrl", parameters={"artifact_id": "$response.body#/result/artifacts/0/id"}
+            )
+        },
+    ),
     errors=[errors.NotFound, ResultNotReady, ResultUnavailable],
 )
 
@@ -119,7 +131,8 @@ class JobResultView(PolledEndpoint):
             raise ResultUnavailable({"status": job.public_status})
         body = _result_object(job, queries.artifacts_of(job), self.links())
         if "include" in self.query:
-            body["result"]["details"] = cast(ResultDetails | None, details.document_of(job))
+            # The document is the JSON of `Details`.
+            body["result"]["details"] = cast(Details | None, details.document_of(job))
         return Response(body)
 
 
@@ -132,11 +145,8 @@ def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: Li
     if job.warnings:
         result["warnings"] = job.warnings
     if job.missing_artifacts:
-        result["missingArtifacts"] = [_missing_artifact(**missing) for missing in job.missing_artifacts]
+        result["missingArtifacts"] = [
+            {**cast(MissingArtifact, each), "name": artifact_files.file_name(each["kind"], stage=each["stage"])}
+            for each in job.missing_artifacts
+        ]
     return {**job_object(job, links), "result": result}
-
-
-def _missing_artifact(*, kind: str, stage: int | None, reason: str) -> MissingArtifact:
-    """Return an artifact that could not be stored."""
-    known = models.Artifact.Kind(kind)
-    return {"kind": known, "name": artifact_files.file_name(known, stage=stage), "stage": stage, "reason": reason}

@@ -9,9 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import models
-from jobs.api import wait_state
 from jobs.api.base import (
-    ACTIVE_JOB_HEADERS,
     EXAMPLE_JOB_ID,
     EXAMPLE_METADATA,
     EXAMPLE_STARTED,
@@ -22,7 +20,7 @@ from jobs.api.base import (
     Seconds,
 )
 from jobs.api.jobs import error_code
-from jobs.api.polling import poll_after_seconds
+from jobs.api.polling import poll_after_seconds, state_of, states_of
 from jobs.enums import ErrorCode, PublicStatus, StageLabel
 from jobs.live import preview, progress
 from jobs.queue.forecast import Estimate, estimated_start
@@ -30,10 +28,9 @@ from jobs.results import queries
 from simservice.api import errors
 from simservice.api.errors import ValidationFailed
 from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
-from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED
-from simservice.api.shapes import Count, Id, Percent, Rule, Time
 from simservice.api.times import iso, iso_or_none
-from simservice.web.waiting import keep_back
+from simservice.shapes import Count, Id, Percent, Rule, Time
+from simservice.web.waiting import park
 
 
 class Queue(TypedDict):
@@ -184,16 +181,12 @@ GET_JOB_STATUS = Operation(
     summary="Get the status of a job",
     description="Use this endpoint to follow a job: send `wait=25` to get each change when it happens, or ask "
     "again after `pollAfterSeconds`. Stop when `status` is `completed`, `failed`, `cancelled` or `timed_out`.",
-    parameters=[JOB_ID, INCLUDE, WAIT, IF_NONE_MATCH],
-    responses={
-        200: ResponseSpec(
-            description="Status and progress of the job.",
-            shape=JobStatus,
-            example=EXAMPLE_STATUS,
-            headers=[*ACTIVE_JOB_HEADERS, ETAG],
-        ),
-        304: NOT_MODIFIED,
-    },
+    parameters=[JOB_ID, INCLUDE, WAIT],
+    returns=ResponseSpec(
+        description="Status and progress of the job.",
+        shape=JobStatus,
+        example=EXAMPLE_STATUS,
+    ),
     errors=[errors.NotFound],
 )
 
@@ -215,13 +208,13 @@ class JobStatusView(PolledEndpoint):
             body["preview"] = _preview(preview.preview_of(job))
         if seconds and not job.is_terminal:
             # Last, so that an error above is answered at once
-            keep_back(
+            park(
                 request.META,
                 owner=self.caller().account.pk,
                 subject=job.pk,
-                state=wait_state.state_of(job, current),
+                state=state_of(job, current),
                 seconds=seconds,
-                read_states=wait_state.states_of,
+                read_states=states_of,
             )
         return Response(body)
 
@@ -249,7 +242,7 @@ def _status_object(
         "queue": _queue(job, start),
         "progress": cast(Progress, asdict(current)),
         "pollAfterSeconds": poll_after_seconds(job, current, start=start),
-        "logEntries": None if log_entries is None else [_log_entry(entry) for entry in log_entries],
+        "logEntries": None if log_entries is None else [cast(LogEntry, asdict(entry)) for entry in log_entries],
         "startedAt": iso_or_none(job.started_at),
         "updatedAt": iso(job.updated_at),
         "retried": job.retried,
@@ -257,7 +250,6 @@ def _status_object(
 
 
 def _queue(job: models.Job, start: Estimate | None) -> Queue | None:
-    """Return the job's wait, None once the simulator has started or the job has ended."""
     if not job.is_waiting:
         return None
     return {
@@ -268,7 +260,6 @@ def _queue(job: models.Job, start: Estimate | None) -> Queue | None:
 
 
 def _preview(known: preview.Preview | None) -> Preview | None:
-    """Return the results of a running job so far, None if there are none."""
     if known is None:
         return None
     results: list[PreviewProfileset] = [
@@ -283,10 +274,4 @@ def _preview(known: preview.Preview | None) -> Preview | None:
 
 
 def _figures(known: preview.Figures) -> PreviewFigures:
-    """Return a mean and its error."""
     return {"mean": known.mean, "mean_error": known.error}
-
-
-def _log_entry(entry: progress.LogEntry) -> LogEntry:
-    """Return one line of the simulator's output."""
-    return {"source": entry.source, "message": entry.message, "ts": entry.ts}

@@ -8,9 +8,8 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from jobs import api_mode
-from jobs.api import errors, plain_text
+from jobs.api import errors, submission_request
 from jobs.api.base import (
-    ACTIVE_JOB_HEADERS,
     EXAMPLE_HOST,
     EXAMPLE_JOB_ID,
     EXAMPLE_METADATA,
@@ -40,7 +39,7 @@ from simservice.api.errors import ApiError, ValidationFailed
 from simservice.api.exception_handler import add_docs_url, as_api_error
 from simservice.api.operations import Body, Header, Operation, Parameter, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser, is_plain_text
-from simservice.api.shapes import Count, FreeObject, Id, Rule, Url
+from simservice.shapes import Count, FreeObject, Id, Rule, Url
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
 
@@ -116,8 +115,7 @@ PlainProfile = Annotated[
 ]
 BODIES = {
     "application/json": Body(
-        shape=SubmissionFields,
-        examples={"small": EXAMPLE_SMALL_REQUEST, "full": EXAMPLE_FULL_REQUEST},
+        shape=SubmissionFields, examples={"small": EXAMPLE_SMALL_REQUEST, "full": EXAMPLE_FULL_REQUEST}
     ),
     "text/plain": Body(shape=PlainProfile, examples={"small": EXAMPLE_PROFILE}),
 }
@@ -145,24 +143,15 @@ SUBMIT_JOB = Operation(
     tag="Jobs",
     summary="Submit a job",
     description=FORMS,
-    parameters=[
-        IDEMPOTENCY,
-        *plain_text.query_parameters(),
-        *plain_text.credential_headers(),
-    ],
+    parameters=[IDEMPOTENCY, *submission_request.query_parameters(), *submission_request.credential_headers()],
     bodies=BODIES,
-    responses={
-        200: ResponseSpec(
-            description="The job was accepted, now or by an earlier request with the same idempotency key.",
-            shape=Submitted,
-            example=EXAMPLE_SUBMITTED,
-            headers=[
-                *ACTIVE_JOB_HEADERS,
-                REPLAY,
-            ],
-            links=job_links("$response.body#/id"),
-        )
-    },
+    returns=ResponseSpec(
+        description="The job was accepted, now or by an earlier request with the same idempotency key.",
+        shape=Submitted,
+        example=EXAMPLE_SUBMITTED,
+        headers=[REPLAY],
+        links=job_links("$response.body#/id"),
+    ),
     errors=errors.OF_SUBMISSIONS,
 )
 
@@ -178,7 +167,7 @@ class SubmissionView(JobsEndpoint):
         submission = read_submission(request)
         key = self.caller().key
         keyed = ByIdempotencyKey(key, idempotency_key(request), submission, render=self.render_accepted)
-        with plain_text.named_as_sent(request):
+        with submission_request.named_as_sent(request):
             outcome = accept.submit(submission, sender=Sender(key.client, key), once=keyed)
         if isinstance(outcome, Replay):
             headers = {"X-Idempotent-Replay": "true"}
@@ -196,11 +185,13 @@ def read_submission(request: Request) -> Submission:
     body: Any = request.data
     if is_plain_text(request.content_type):
         # No parser runs for an empty body.
-        return plain_text.from_text(body if isinstance(body, str) else "", request.query_params, request.headers)
+        return submission_request.from_text(
+            body if isinstance(body, str) else "", request.query_params, request.headers
+        )
     if request.query_params:
         message = "Query parameters are only allowed with a text/plain body."
         raise ValidationFailed([{"path": name, "message": message} for name in request.query_params])
-    return from_json(plain_text.with_credentials(body, request.headers))
+    return from_json(submission_request.with_credentials(body, request.headers))
 
 
 def idempotency_key(request: Request) -> str | None:

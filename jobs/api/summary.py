@@ -6,7 +6,8 @@
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from jobs.enums import MultistageReason, StageLabel
-from simservice.api.shapes import Count, Rule
+from jobs.results.details import Item
+from simservice.shapes import Count, Rule
 
 
 class Figures(TypedDict):
@@ -40,18 +41,6 @@ class Profilesets(TypedDict):
 
     count: Annotated[Count, "Number of profilesets; `results` may contain fewer"]
     results: Annotated[list[ProfilesetFigures], Rule(maxItems=200)]
-
-
-class Item(TypedDict):
-    """A piece of gear."""
-
-    slot: str
-    name: str
-    id: NotRequired[int]
-    ilevel: NotRequired[int]
-    bonusIds: NotRequired[list[int]]
-    gemIds: NotRequired[list[int]]
-    enchantId: NotRequired[int]
 
 
 class MainActor(Figures):

@@ -7,15 +7,14 @@ from jobs.api import (
     errors,  # noqa: F401  registers the HTTP responses of errors
     webhook,  # noqa: F401  adds the webhook to the OpenAPI document
 )
+from jobs.api.actions import CancelJobView, ReplaceLinksView
 from jobs.api.artifacts import ArtifactUrlView
 from jobs.api.batch import BatchView
 from jobs.api.builds import BuildListView, BuildView
-from jobs.api.cancellation import CancelJobView
 from jobs.api.downloads import artifact
 from jobs.api.jobs import JobListView, JobProfileView, JobView
 from jobs.api.manifest import manifest
 from jobs.api.result import JobResultView
-from jobs.api.sharing import ReplaceLinksView
 from jobs.api.status import JobStatusView
 from jobs.api.submission import SubmissionView
 from jobs.api.usage import UsageView

@@ -10,11 +10,11 @@ from billing.models import Plan, Pool
 from clients import rate_limits
 from clients.rate_limits import Window
 from jobs import api_mode
-from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
+from jobs.api.base import Credits, JobsEndpoint, Seconds
 from jobs.lifecycle import usage
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.api.shapes import Count, Rule, Time
 from simservice.api.times import iso
+from simservice.shapes import Count, Rule, Time
 
 
 class Period(TypedDict):
@@ -103,14 +103,7 @@ GET_USAGE = Operation(
     id="getUsage",
     tag="Account",
     summary="Get usage and limits",
-    responses={
-        200: ResponseSpec(
-            description="Usage and limits of the account.",
-            shape=Usage,
-            example=EXAMPLE_USAGE,
-            headers=ACTIVE_JOB_HEADERS,
-        )
-    },
+    returns=ResponseSpec(description="Usage and limits of the account.", shape=Usage, example=EXAMPLE_USAGE),
 )
 
 
@@ -151,7 +144,6 @@ def _usage_object(
 
 
 def _plan_limits(plan: Plan) -> PlanLimits:
-    """Return the limits of a plan, with the defaults of the deployment's variant."""
     variant = api_mode.current()
     default_seconds = variant.default_runtime_for(plan)
     return {

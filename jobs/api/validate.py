@@ -5,8 +5,8 @@ from typing import Annotated, TypedDict, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api import plain_text
-from jobs.api.base import ACTIVE_JOB_HEADERS, Credits, JobsEndpoint, Seconds
+from jobs.api import submission_request
+from jobs.api.base import Credits, JobsEndpoint, Seconds
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.jobs import EXAMPLE_CEILING, Ceiling, ceiling_of
 from jobs.api.submission import (
@@ -23,23 +23,20 @@ from jobs.api.submission import (
 )
 from jobs.enums import MultistageReason, StageLabel
 from jobs.errors import JobsError
-from jobs.models import Build
 from jobs.planning import estimates
-from jobs.planning.estimates import Estimate, Range
+from jobs.planning.estimates import Estimate
 from jobs.planning.input_text import shown
-from jobs.planning.multistage import StagePlan
-from jobs.queue.forecast import QueuePosition
 from jobs.submission import accept, dry_run
 from jobs.submission.dry_run import DryRun
-from jobs.submission.validation import Ceilings, Sender
+from jobs.submission.validation import Sender
 from simc.profiles.analysis import LISTED_NAMES, LISTED_WARNINGS
-from simc.profiles.policy import LISTED_REFUSALS, Refusal
+from simc.profiles.policy import LISTED_REFUSALS
 from simservice.api import errors
 from simservice.api.errors import ApiError
 from simservice.api.exception_handler import as_api_error
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
-from simservice.api.shapes import Count, Rule, Uuid
+from simservice.shapes import Count, Rule, Uuid
 
 
 class RefusedLine(TypedDict):
@@ -175,14 +172,9 @@ VALIDATE_JOB = Operation(
     f"{FORMS}",
     parameters=[parameter for parameter in SUBMIT_JOB.parameters if parameter.name != "idempotency-key"],
     bodies=BODIES,
-    responses={
-        200: ResponseSpec(
-            description="What would happen to the submission now.",
-            shape=Validation,
-            example=EXAMPLE_VALIDATION,
-            headers=ACTIVE_JOB_HEADERS,
-        )
-    },
+    returns=ResponseSpec(
+        description="What would happen to the submission now.", shape=Validation, example=EXAMPLE_VALIDATION
+    ),
     errors=[errors.InvalidJson, errors.ProfileTooLarge, errors.UnsupportedMediaType],
 )
 
@@ -206,7 +198,7 @@ class ValidateView(JobsEndpoint):
 def _named_as_sent(error: JobsError, request: Request) -> ApiError:
     """Return an error with fields named as in the request."""
     try:
-        with plain_text.named_as_sent(request):
+        with submission_request.named_as_sent(request):
             raise error
     except (JobsError, ApiError) as raised:
         return as_api_error(raised)
@@ -222,67 +214,51 @@ def _failure(found: DryRun) -> RefusedSubmission | None:
 
 def _validation(found: DryRun, *, refusal: RefusedSubmission | None, deprecations: list[Deprecation]) -> Validation:
     """Return the body of `POST jobs/validate` (docs/reference/api.md#dry-run)."""
+    build, limits, start = found.build, found.ceilings, found.start
+    stages: list[PlannedStage] = [
+        {"stage": stage.number, "label": stage.label, "targetError": stage.target_error}
+        for stage in found.stages.stages
+        if stage.target_error is not None
+    ]
     return {
         "valid": refusal is None,
         "refusal": refusal,
-        "refusedLines": [_refused_line(each) for each in found.refusals],
+        "refusedLines": [
+            {"line": each.line, "text": shown(each.text), "reason": each.reason} for each in found.refusals
+        ],
         "refusedCount": found.refused,
         "warnings": cast(list[ProfileWarning], found.warnings),
         "deprecations": deprecations,
         "variants": found.variants,
         "actors": found.actors,
         "names": list(found.names),
-        "multiStage": _stages(found.stages),
-        "build": _build(found.build) if found.build else None,
+        "multiStage": {"enabled": found.stages.enabled, "reason": found.stages.reason, "stages": stages},
+        "build": {
+            "id": str(build.pk),
+            "gitBranch": build.git_branch,
+            "commit": build.commit,
+            "simcVersion": build.simc_version,
+        }
+        if build
+        else None,
         "runtime": {
-            "ceiling": _ceiling(found.ceilings) if found.ceilings else None,
+            "ceiling": ceiling_of(limits.credits, limits.runtime_seconds, limits.queue_seconds) if limits else None,
             "priorityFeeCredits": found.fee_credits,
         },
-        "start": _start(found.start) if found.start else None,
+        "start": {"jobsAhead": start.ahead, "estimatedStartSeconds": start.seconds} if start else None,
         "estimate": _estimate(found.estimate, found.price) if found.estimate and found.price else None,
     }
 
 
-def _refused_line(refusal: Refusal) -> RefusedLine:
-    return {"line": refusal.line, "text": shown(refusal.text), "reason": refusal.reason}
-
-
-def _stages(plan: StagePlan) -> PlannedStages:
-    stages: list[PlannedStage] = [
-        {"stage": stage.number, "label": stage.label, "targetError": stage.target_error}
-        for stage in plan.stages
-        if stage.target_error is not None
-    ]
-    return {"enabled": plan.enabled, "reason": plan.reason, "stages": stages}
-
-
-def _build(build: Build) -> PlannedBuild:
-    return {
-        "id": str(build.pk),
-        "gitBranch": build.git_branch,
-        "commit": build.commit,
-        "simcVersion": build.simc_version,
-    }
-
-
-def _ceiling(limits: Ceilings) -> Ceiling:
-    return ceiling_of(
-        credit_cap=limits.credits, runtime_seconds=limits.runtime_seconds, queue_seconds=limits.queue_seconds
-    )
-
-
-def _start(position: QueuePosition) -> ExpectedStart:
-    return {"jobsAhead": position.ahead, "estimatedStartSeconds": position.seconds}
-
-
 def _estimate(known: Estimate, price: estimates.CreditsRange) -> JobEstimate:
+    seconds = known.seconds
     return {
-        "simSeconds": _seconds(known.seconds),
+        # Rounded to milliseconds like measured ones
+        "simSeconds": {
+            "low": round(seconds.low, 3),
+            "expected": round(seconds.expected, 3),
+            "high": round(seconds.high, 3),
+        },
         "credits": {"low": price.low, "expected": price.expected, "high": price.high},
         "basis": {"jobs": known.jobs, "ownJobs": known.is_own, "sameBuild": known.on_build},
     }
-
-
-def _seconds(known: Range) -> SecondsRange:
-    """Return the seconds, rounded to milliseconds like measured ones."""
-    return {"low": round(known.low, 3), "expected": round(known.expected, 3), "high": round(known.high, 3)}

@@ -8,7 +8,7 @@ from jobs import api_mode
 from jobs.api.base import EXAMPLE_COMPLETED, EXAMPLE_JOB_ID
 from jobs.enums import ErrorCode
 from simservice.api.operations import WEBHOOKS, Body, Parameter, Webhook
-from simservice.api.shapes import Id, Rule, Time
+from simservice.shapes import Id, Rule, Time
 
 
 class TerminalPayload(TypedDict):

@@ -79,7 +79,7 @@ def kept_until(job: Job) -> datetime:
 
 
 def overdue() -> list[QuerySet[Job]]:
-    """Return the ended jobs whose files should have been removed, by their number of days. One query.
+    """Return the ended jobs whose files should have been removed, by their number of days.
 
     An index finds the jobs of one number of days, oldest first.
     """
@@ -87,7 +87,7 @@ def overdue() -> list[QuerySet[Job]]:
 
 
 def longest_window_start() -> datetime:
-    """Return the start of the longest retention period of any kept job. Two queries."""
+    """Return the start of the longest retention period of any kept job."""
     return database_time() - timedelta(days=max([settings.RETENTION_DAYS, *_periods()]))
 
 
@@ -130,7 +130,6 @@ def clear_expired() -> int:
 
 
 def _batch(*, without: Collection[int]) -> list[int]:
-    """Return a batch of overdue jobs."""
     found = (jobs.exclude(pk__in=without).values_list("pk", flat=True)[:CLEAR_BATCH] for jobs in overdue())
     return list(islice(chain.from_iterable(found), CLEAR_BATCH))
 

@@ -31,19 +31,19 @@ class Discrepancy:
 
 
 def stored_bytes(account: Account) -> int:
-    """Return the bytes of the account's artifacts. One query."""
+    """Return the bytes of the account's artifacts."""
     return StoredBytes.objects.filter(pk=account.pk).values_list("bytes", flat=True).first() or 0
 
 
 def subtract(job_ids: Collection[int]) -> None:
-    """Subtract the artifacts of jobs that are being cleared, in the transaction that clears them. Two queries."""
+    """Subtract the artifacts of jobs that are being cleared, in the transaction that clears them."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["lock_stored_bytes"], {"jobs": list(job_ids)})
         cursor.execute(SQL["subtract_stored_bytes"], {"jobs": list(job_ids)})
 
 
 def subtract_bytes(account_id: int, removed: int) -> None:
-    """Subtract the bytes of artifacts that are being removed, in the transaction that removes them. One query."""
+    """Subtract the bytes of artifacts that are being removed, in the transaction that removes them."""
     StoredBytes.objects.filter(pk=account_id).update(bytes=Greatest(F("bytes") - removed, 0))
 
 

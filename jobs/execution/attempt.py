@@ -6,16 +6,13 @@ stops its simulator and gives up (`docs/reference/state-machine.md#attempts-and-
 
 import logging
 import socket
-from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db import Error as DatabaseError
 from django.db.models import F
-from django.utils import timezone
 
 from jobs import registry
 from jobs.artifacts import artifact_files, credentials
@@ -29,23 +26,20 @@ from jobs.execution.stages import run_stages
 from jobs.execution.time_limits import Budget
 from jobs.lifecycle import counters, job_moves
 from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
-from jobs.models import Artifact, Build, Job
+from jobs.models import Artifact, Job
 from jobs.planning.input_text import CannotRun
 from jobs.queue import claims
-from jobs.queue.expiring_set import Skipped
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, run
-from simservice.telemetry import causes, tracing
+from jobs.queue.expiring_set import ExpiringSet
+from jobs.registry import Preparation
+from simservice.telemetry import known_errors, tracing
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
-_BUILD = RowReader(Build, without=["profiles", "includable"])
-SQL = load(__file__, columns=_BUILD.columns)
 REDIS_ATTEMPTS = 10
 REDIS_RETRY_SECONDS = 1.0
 # Builds that this machine lacks, so that not every job tries them
-absent_builds = Skipped[UUID](seconds=60)
+absent_builds = ExpiringSet[UUID](seconds=60)
 
 # The input is not at fault, and another attempt could not recover them.
 CREDENTIALS_LOST = Outcome(
@@ -89,7 +83,7 @@ def _give_up(job: Job, lease: Lease, error: GivesUp) -> None:
         if isinstance(error, RunLost):
             lease.lost.wait(LOST_PAUSE_SECONDS)
         return
-    causes.report_of(error)
+    known_errors.report_if_known(error)
     deadline = {"queue_deadline_at": F("queue_deadline_at")} if error.keeps_deadline else {}
     _requeue(job, lease, reason=error.requeue_reason, **deadline)
 
@@ -116,7 +110,7 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         _discard(job, stored)
         raise
     except Exception as error:
-        if problem := causes.machine_problem(error):
+        if problem := known_errors.machine_problem(error):
             # Another machine may work. Otherwise, this worker would soon end every waiting job.
             _discard(job, stored)
             raise MachineFault(problem) from error
@@ -160,7 +154,7 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     if job.has_credentials and secrets is None:
         return CREDENTIALS_LOST
     missing = [*absent_builds.current()]
-    while (prepared := prepare(job, missing=missing)) is not None:
+    while (prepared := registry.prepare(job, missing=missing)) is not None:
         try:
             return _run_prepared(job, prepared, lease, secrets=secrets, stored=stored)
         except (CannotRun, BuildBroken) as error:
@@ -181,7 +175,7 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
 
 
 def _run_prepared(
-    job: Job, prepared: "Preparation", lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
+    job: Job, prepared: Preparation, lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
 ) -> Outcome:
     """Run the job's stages on the prepared build. Raises what `run_stages` raises."""
     if prepared.cancel_requested:
@@ -189,38 +183,6 @@ def _run_prepared(
     budget = Budget.of(job, hold_credits=prepared.hold_credits)
     build, text = prepared.build, prepared.profile_text
     return run_stages(job, build, text, lease=lease, budget=budget, secrets=secrets, stored=stored)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preparation:
-    """The build that a job runs on now, its profile, its hold, and whether its cancellation was requested."""
-
-    build: Build
-    profile_text: str
-    hold_credits: int
-    cancel_requested: bool
-
-
-def prepare(job: Job, *, missing: Sequence[UUID] = ()) -> Preparation | None:
-    """Return the data that a claimed job needs, or None if no build is available. One query.
-
-    `missing` are builds that this machine lacks. Do not keep the build: it can be withdrawn at any time.
-    """
-    parameters = registry.order_parameters(timezone.now()) | {
-        "job_id": job.pk,
-        "git_branch": job.git_branch,
-        "pinned_build_id": job.pinned_build_id,
-        "missing": list(missing),
-    }
-    for row in run(SQL[f"prepare_{job.channel}"], values=parameters):
-        profile_text, hold_credits, cancel_requested = row[_BUILD.width :]
-        return Preparation(
-            build=_BUILD.instance(row),
-            profile_text=profile_text,
-            hold_credits=hold_credits,
-            cancel_requested=cancel_requested,
-        )
-    return None
 
 
 def _fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:

@@ -18,8 +18,7 @@ from http import HTTPStatus
 from typing import Self
 
 from simservice.network import addresses
-from simservice.network.addresses import HTTPS_PORT
-from simservice.network.name_resolution import MAX_ADDRESSES, ask_resolver
+from simservice.network.addresses import HTTPS_PORT, MAX_ADDRESSES, ask_resolver
 
 REQUEST_LINE = re.compile(r"(?P<method>[!-~]+) (?P<target>[!-~]+) HTTP/1\.[01]")
 HEADER_LINE = re.compile(r"(?P<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t -~\x80-\xff]*")

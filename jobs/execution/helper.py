@@ -22,7 +22,7 @@ from jobs.models import ShardedStage
 from jobs.queue import executables
 from simc.progress import FinishedRun, ProgressMeter
 from simservice.telemetry import tracing
-from simservice.telemetry.causes import machine_problem
+from simservice.telemetry.known_errors import machine_problem
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from jobs.artifacts.artifact_files import NotStored
 from jobs.errors import GivesUp
 from jobs.execution import runner
 from sandbox.layers import SandboxUnavailable
-from simservice.telemetry import causes
+from simservice.telemetry import known_errors
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Machine:
     def may_claim(self) -> bool:
         """Test the machine, and return whether this worker may claim a job. Otherwise, `problem` says why not."""
         problem = self._test()
-        if problem and not causes.is_repeated(problem):
+        if problem and not known_errors.is_repeated(problem):
             logger.error("this worker claims no jobs: %s", problem)
         self.problem = problem
         return not problem
@@ -119,7 +119,7 @@ def _disk_problem(*, writes: bool) -> str:
             for folder in folders:
                 _require_writable(folder)
     except OSError as error:
-        return causes.machine_problem(error) or str(error)
+        return known_errors.machine_problem(error) or str(error)
     return ""
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+from jobs import failure_causes
 from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, ShardStatus, Status, StopReason
 from jobs.errors import GivesUp, WorkerStops
@@ -26,7 +27,6 @@ from jobs.lifecycle.job_moves import ONLY_TRY, Outcome, Try
 from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Build, Job, ShardedStage
 from jobs.queue import executables
-from jobs.results import blame
 from sandbox.confinement import NotRunnable, require_runnable
 from sandbox.private_directory import PrivateDirectory
 from sandbox.process import (
@@ -207,7 +207,7 @@ class SimulatorRun:
 
         Raises BuildBroken or RunLost if the build cannot be run, or MachineFault if this machine's disks fail.
         """
-        if ended.exit_status in blame.NO_PROGRAM and ended.stopped_for is None:
+        if ended.exit_status in failure_causes.NO_PROGRAM and ended.stopped_for is None:
             _require_working(self.build)
         outcome = verdict.outcome_of(
             self.job,

@@ -30,7 +30,7 @@ from jobs.planning.past_jobs import PastJob, StageStatistics
 from jobs.results import details, labels
 from simc.reports import BrokenReport
 from simc.shortfall import Asked
-from simservice.telemetry import causes
+from simservice.telemetry import known_errors
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Stages:
             except (GivesUp, DatabaseError):
                 raise
             except Exception as error:
-                if causes.machine_problem(error):
+                if known_errors.machine_problem(error):
                     raise
                 logger.exception("job %s attempt %s failed with an internal error", self.job.pk, self.job.attempt)
                 # Only the logs of this stage are kept.

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from django.conf import settings
 
-from jobs import api_mode
+from jobs import api_mode, failure_causes
 from jobs.enums import ErrorCode, Status, StopReason
+from jobs.failure_causes import FailureCause
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
-from jobs.results import blame
-from jobs.results.blame import Cause
 from sandbox import locales
 from sandbox.private_directory import megabytes
 from simc.reports import BrokenReport, Report
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 # The other reasons are limits of the sandbox.
 JOB_STOPS = (StopReason.CEILING, StopReason.OVERTIME, StopReason.CREDITS, StopReason.CANCELLED)
-# Why an HTML report is missing although all fights were done; the page then has its own advice.
 
 
 class Messages(Protocol):
@@ -100,7 +98,9 @@ def incomplete(report: Report, asked: Asked, messages: Messages = NO_MESSAGES) -
         return None
     error_message = messages.error_message() or next(iter(report.errors), None)
     is_theirs = (
-        lack is not None and lack.only_profilesets and blame.named_cause(error_message) in (None, Cause.TEXT)
+        lack is not None
+        and lack.only_profilesets
+        and failure_causes.named_cause(error_message) in (None, FailureCause.TEXT)
     )
     return Outcome(
         status=Status.FAILED,
@@ -143,7 +143,7 @@ def html_problem(ended: "Ended", messages: Messages) -> str | None:
     The simulator writes the reports last, so whatever ended it early happened in the HTML report.
     """
     if ended.stopped_for in JOB_STOPS:
-        return blame.UNFINISHED_HTML
+        return failure_causes.UNFINISHED_HTML
     if exceeded := _exceeded_limit(ended):
         return f"the simulator {exceeded} while writing it"
     error_message = messages.error_message()
@@ -165,18 +165,18 @@ def _failure_of(ended: "Ended", messages: Messages) -> Outcome | None:
     error_message = messages.error_message()
     if _has_crashed(ended, error_message):
         return _crashed(f"The simulator crashed ({end_of(ended)}).", error_message)
-    cause = blame.cause_of(error_message, ended.exit_status)
+    cause = failure_causes.cause_of(error_message, ended.exit_status)
     if error_message and cause:
-        return Outcome(status=Status.FAILED, error_code=blame.ERROR_CODES[cause], reason=error_message)
+        return Outcome(status=Status.FAILED, error_code=failure_causes.ERROR_CODES[cause], reason=error_message)
     return _crashed(f"The simulator exited with status {exit_code(ended)}.")
 
 
 def _without_report(report: BrokenReport, messages: Messages) -> Outcome:
     """Return the outcome of a simulator that exited with 0 without a valid report."""
     error_message = messages.error_message()
-    cause = blame.named_cause(error_message)
-    if error_message and cause in (Cause.NOTHING, Cause.TEXT):
-        return Outcome(status=Status.FAILED, error_code=blame.ERROR_CODES[cause], reason=error_message)
+    cause = failure_causes.named_cause(error_message)
+    if error_message and cause in (FailureCause.NOTHING, FailureCause.TEXT):
+        return Outcome(status=Status.FAILED, error_code=failure_causes.ERROR_CODES[cause], reason=error_message)
     reason = f"The simulator wrote no valid report: {report}."
     return _crashed(reason, error_message or messages.last_remark())
 
@@ -195,7 +195,7 @@ def _exceeded_limit(ended: "Ended") -> str | None:
 
 def _has_crashed(ended: "Ended", error_message: str | None) -> bool:
     """Return whether a process that did not exit with 0 crashed."""
-    return blame.is_crash(exit_code(ended), has_error=bool(error_message))
+    return failure_causes.is_crash(exit_code(ended), has_error=bool(error_message))
 
 
 def _crashed(reason: str, error_message: str | None = None) -> Outcome:

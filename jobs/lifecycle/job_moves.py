@@ -36,8 +36,7 @@ from jobs.live.progress import last_percent
 from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
 from simc import report_details
 from simservice.ids import NEW_ID
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, run
+from simservice.postgresql.statements import RowReader, load, run
 from webhooks import events
 
 # This many losses of one shard lose the job's attempt.

@@ -54,21 +54,19 @@ class Preview:
         return json.dumps(asdict(replace(self, best=best)), ensure_ascii=False)
 
 
-def _of_json(text: str) -> Preview:
-    fields: dict[str, Any] = json.loads(text)
-    baseline = fields.pop("baseline")
-    best = [RankedProfileset(**entry) for entry in fields.pop("best")]
-    return Preview(**fields, baseline=baseline and Figures(**baseline), best=best)
-
-
 def preview_key_of(job: Job) -> str:
     """Return the Redis key of the preview of an attempt."""
     return f"preview:{job.pk}:{job.attempt}"
 
 
 def preview_of(job: Job) -> Preview | None:
-    """Return the last published preview of a running job, None if there is none. No database query."""
+    """Return the last published preview of a running job, None if there is none."""
     if job.status != Status.RUNNING:
         return None
     stored = best_effort(lambda: redis().get(preview_key_of(job)), default=None)
-    return None if stored is None else _of_json(str(stored))
+    if stored is None:
+        return None
+    fields: dict[str, Any] = json.loads(str(stored))
+    baseline = fields.pop("baseline")
+    best = [RankedProfileset(**entry) for entry in fields.pop("best")]
+    return Preview(**fields, baseline=baseline and Figures(**baseline), best=best)

@@ -56,15 +56,6 @@ class LogEntry:
 Line = tuple[str, str, float]
 
 
-def _unchanged(text: str) -> str:
-    """Return the text; scrubs nothing."""
-    return text
-
-
-def _no_preview() -> None:
-    """Return no preview."""
-
-
 class LogBuffer:
     """Output that is not published yet: the latest complete lines, and the open line of each stream.
 
@@ -103,8 +94,8 @@ class Publisher:
         self,
         job: Job,
         *,
-        scrub: Callable[[str], str] = _unchanged,
-        preview: Callable[[], Preview | None] = _no_preview,
+        scrub: Callable[[str], str] = str,
+        preview: Callable[[], Preview | None] = lambda: None,
     ) -> None:
         self.key, self.log_key, self.preview_key = _key_of(job), log_key_of(job), preview_key_of(job)
         self.scrub, self.preview = scrub, preview
@@ -183,7 +174,6 @@ def _printable(text: str) -> str:
 
 
 def _key_of(job: Job) -> str:
-    """Return the Redis key of the progress of an attempt."""
     return f"progress:{job.pk}:{job.attempt}"
 
 

@@ -30,7 +30,8 @@ def missing_files() -> Iterator[list[Artifact]]:
     Retention removes files before it changes rows, so expired jobs do not count.
     """
     start = first_id_of(retention.longest_window_start())
-    while (first := _first_job(start)) is not None:
+    kept_from = _kept().order_by("job_id").values_list("job_id", flat=True)
+    while (first := kept_from.filter(job_id__gte=start).first()) is not None:
         start = first - first % IDS_OF_A_FOLDER + IDS_OF_A_FOLDER
         rows = _kept().filter(job_id__gte=first, job_id__lt=start).order_by("pk").select_related("job")
         kept = [row for row in rows.only(*FIELDS) if retention.is_kept(row.job)]
@@ -41,11 +42,6 @@ def missing_files() -> Iterator[list[Artifact]]:
 
 def _kept() -> QuerySet[Artifact]:
     return Artifact.objects.filter(job__cleared_at=None)
-
-
-def _first_job(start: int) -> int | None:
-    """Return the first kept job with artifacts whose id is at least `start`."""
-    return _kept().filter(job_id__gte=start).order_by("job_id").values_list("job_id", flat=True).first()
 
 
 def record_missing(rows: Sequence[Artifact]) -> None:
@@ -78,15 +74,12 @@ def files_without_job() -> Iterator[list[str]]:
     """
     for parent in default_storage.listdir("")[0]:
         for child in default_storage.listdir(parent)[0]:
-            yield _without_job(f"{parent}/{child}")
-
-
-def _without_job(folder: str) -> list[str]:
-    """Return the names of a folder's files that no job needs. Files with other names are not ours."""
-    owners = {name: parse_id(name.partition("-")[0]) for name in default_storage.listdir(folder)[1]}
-    uncleared = Job.objects.filter(cleared_at=None, pk__in={owner for owner in owners.values() if owner})
-    needing = set(uncleared.values_list("pk", flat=True))
-    return [f"{folder}/{name}" for name, owner in owners.items() if owner and owner not in needing]
+            folder = f"{parent}/{child}"
+            # Files with other names are not ours.
+            owners = {name: parse_id(name.partition("-")[0]) for name in default_storage.listdir(folder)[1]}
+            uncleared = Job.objects.filter(cleared_at=None, pk__in={owner for owner in owners.values() if owner})
+            needing = set(uncleared.values_list("pk", flat=True))
+            yield [f"{folder}/{name}" for name, owner in owners.items() if owner and owner not in needing]
 
 
 def remove_files(names: Sequence[str]) -> None:

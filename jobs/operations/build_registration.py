@@ -25,7 +25,7 @@ from jobs.planning import input_text
 from sandbox.process import NotExecutable, NotStarted
 from simc import command
 from simc.profiles import bundle
-from simc.profiles.analysis import Analysis, analyse_submitted
+from simc.profiles.analysis import analyse_submitted
 from simc.profiles.bundle import Bundle
 from simc.profiles.includes import BadInclude, FlatProfile, flatten
 from simc.profiles.policy import Rules
@@ -68,17 +68,13 @@ class CheckedFile:
     reason: str | None = None
 
 
-def _ignore_progress(_done: int, _total: int) -> None:
-    """Ignore progress."""
-
-
 def register(
     executable: Path,
     origin: Origin,
     *,
     readable: Sequence[Path] = (),
     profiles: Path | None = None,
-    on_progress: OnProgress = _ignore_progress,
+    on_progress: OnProgress = lambda *_: None,
 ) -> Build:
     """Probe an executable and record it as the build of a commit; registering it again updates the record.
 
@@ -172,7 +168,7 @@ def readable_paths(executable: Path, readable: Iterable[Path]) -> list[str]:
     return sorted(map(str, paths))
 
 
-def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = _ignore_progress) -> dict[str, Any]:
+def check_profiles(build: Build, folder: Path, *, on_progress: OnProgress = lambda *_: None) -> dict[str, Any]:
     """Check every bundled file and return the build's fields about them.
 
     Raises UnusableBuild or NotChecked.
@@ -232,12 +228,9 @@ def _check_file(build: Build, whole: Bundle, path: str) -> CheckedFile:
         return CheckedFile(path=path, reason=refusal[:REASON_CHARACTERS])
     files = flat.files | {path}
     reason = _failure(build, flat) if analysis.has_actor else "It does not start a character."
-    return CheckedFile(path=path, files=files, is_profile=_starts_actor(analysis) or reason is None, reason=reason)
-
-
-def _starts_actor(analysis: Analysis) -> bool:
-    """Return whether a file starts an actor; action lists and gear sets only set options of one."""
-    return bool(analysis.actors or analysis.copies)
+    # Action lists and gear sets only set options of an actor.
+    is_profile = bool(analysis.actors or analysis.copies) or reason is None
+    return CheckedFile(path=path, files=files, is_profile=is_profile, reason=reason)
 
 
 def _failure(build: Build, flat: FlatProfile) -> str | None:

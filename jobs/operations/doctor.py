@@ -17,8 +17,7 @@ from sandbox import layers
 from simservice import worker_heartbeats
 from simservice.celery import QUEUES, app
 from simservice.operations.doctor import CHECKS as SERVICE_CHECKS
-from simservice.operations.doctor import Check, Finding, failure, ok, warning
-from simservice.operations.pooler import check_pooler
+from simservice.operations.doctor import Check, Finding, check_pooler, failure, ok, warning
 
 REGISTER = "Run `python manage.py registerbuild EXECUTABLE --branch {} --commit COMMIT`."
 

@@ -10,7 +10,7 @@ SQL = load(__file__)
 
 
 def discrepancies() -> Iterator[str]:
-    """Yield a sentence for each job that does not match its hold. One query over all jobs."""
+    """Yield a sentence for each job that does not match its hold."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["hold_discrepancies"])
         rows = cursor.fetchall()

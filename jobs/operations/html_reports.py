@@ -119,13 +119,9 @@ def _reason(ended: Ended | None, directory: PrivateDirectory, reports: list[str]
     if ended is None:
         return f"It did not finish the report within {SECONDS} s."
     if ended.exit_status == 0:
-        is_complete = all(_has_content(directory.cwd / name) for name in reports)
+        paths = [directory.cwd / name for name in reports]
+        is_complete = all(path.is_file() and not path.is_symlink() and path.stat().st_size for path in paths)
         return None if is_complete else "It exits with status 0 but writes no report."
     if any(LOCALE.search(directory.log(stream).read_text(errors="replace")) for stream in ("stderr", "stdout")):
         return LACKS_LOCALE
     return f"It ends with {end_of(ended)} while writing the report."
-
-
-def _has_content(path: Path) -> bool:
-    """Return whether a file of a simulator is a regular one and not empty."""
-    return path.is_file() and not path.is_symlink() and path.stat().st_size > 0

@@ -40,12 +40,11 @@ class QueueCollector(Collector):
                 yield from metrics
         yield up
         if len(sizes) == 2:
-            yield _depth_per_slot(*sizes)
-
-
-def _depth_per_slot(jobs: int, slots: int) -> GaugeMetricFamily:
-    """Return the metric by which the number of workers is chosen. Without slots, it is the number of jobs."""
-    return gauge("queue_depth_per_slot", "Waiting and claimed jobs per slot of live workers.", jobs / max(1, slots))
+            jobs, slots = sizes
+            # The number of workers is chosen by it. Without slots, it is the number of jobs.
+            yield gauge(
+                "queue_depth_per_slot", "Waiting and claimed jobs per slot of live workers.", jobs / max(1, slots)
+            )
 
 
 def _database_metrics() -> tuple[list[Metric], int]:
@@ -54,10 +53,14 @@ def _database_metrics() -> tuple[list[Metric], int]:
     Nine queries, and one for each period of retention.
     """
     claimed = Job.objects.filter(status__in=CLAIMED)
-    waiting, held = _waiting_by_lane(), claimed.count()
+    lanes = Job.objects.filter(status__in=WAITING).values_list("priority").annotate(Count("id"))
+    waiting, held = dict(lanes.order_by()), claimed.count()
+    by_lane = GaugeMetricFamily("simservice_jobs_waiting", "Jobs waiting for a worker.", labels=["lane"])
+    for priority in Priority:
+        by_lane.add_metric([priority.api_name], waiting.get(priority, 0))
     stalled = claimed.filter(job_moves.LEASE_EXPIRED).count()
     metrics: list[Metric] = [
-        _waiting_jobs(waiting),
+        by_lane,
         gauge("jobs_held", "Jobs claimed by workers.", held),
         gauge("slots_helping", "Slots that run a shard of another slot's job.", forecast.helpers().count()),
         gauge(
@@ -71,20 +74,6 @@ def _database_metrics() -> tuple[list[Metric], int]:
         gauge("builds_broken", "Builds marked as broken.", Build.objects.filter(registry.BROKEN).count()),
     ]
     return metrics, sum(waiting.values()) + held
-
-
-def _waiting_by_lane() -> dict[int, int]:
-    """Return the number of waiting jobs by priority."""
-    waiting = Job.objects.filter(status__in=WAITING)
-    return dict(waiting.values_list("priority").annotate(Count("id")).order_by())
-
-
-def _waiting_jobs(counts: dict[int, int]) -> GaugeMetricFamily:
-    """Return the number of waiting jobs in each lane."""
-    family = GaugeMetricFamily("simservice_jobs_waiting", "Jobs waiting for a worker.", labels=["lane"])
-    for priority in Priority:
-        family.add_metric([priority.api_name], counts.get(priority, 0))
-    return family
 
 
 def _redis_metrics() -> tuple[list[Metric], int]:

@@ -40,16 +40,13 @@ def queue_of(priority: int) -> str:
 
 def announce(job: Job) -> None:
     """Mark a pending job as queued and wake a slot. During an outage of Redis, the sweep announces the job."""
-    best_effort(lambda: _mark_and_wake(job), default=None)
 
+    def mark_and_wake() -> None:
+        # In this order, because a claim skips a row that is being written
+        if job_moves.mark_queued(job):
+            wake_one(job.priority)
 
-def _mark_and_wake(job: Job) -> None:
-    """Mark a pending job as queued, then wake a slot, because a claim skips a row that is being written.
-
-    Raises RedisError.
-    """
-    if job_moves.mark_queued(job):
-        wake_one(job.priority)
+    best_effort(mark_and_wake, default=None)
 
 
 def wake_one(priority: int) -> None:
@@ -69,7 +66,7 @@ def wake(priority: int, *, slots: int) -> int:
 
 
 def _messages(priority: int) -> tuple[int, int]:
-    """Return the number of messages in a lane, and its limit. One round trip. Raises RedisError."""
+    """Return the number of messages in a lane, and its limit. Raises RedisError."""
     with redis().pipeline(transaction=False) as pipe:
         pipe.llen(queue_of(priority))
         pipe.get(forecast.SLOTS_KEY)
@@ -107,7 +104,7 @@ def announce_pending() -> int:
 def replenish() -> int:
     """Send the messages that are missing for up to 100 waiting jobs in each lane. Return their number.
 
-    Without these messages, idle slots would not notice waiting jobs after Redis lost its data. One query. Raises
+    Without these messages, idle slots would not notice waiting jobs after Redis lost its data. Raises
     RedisError.
     """
     lanes = [forecast.waiting_in(lane).values_list("priority", flat=True)[:SWEEP_BATCH] for lane in Priority]

@@ -7,11 +7,11 @@ from jobs.lifecycle import job_moves, shard_moves
 from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Job, ShardedStage
 from jobs.queue import executables
-from jobs.queue.expiring_set import Skipped
+from jobs.queue.expiring_set import ExpiringSet
 
 # Branches without any build on this machine. A job that returns to the queue is the best one again, so without this
 # list, it would keep the slots from all other jobs.
-branches_without_builds = Skipped[str](seconds=300)
+branches_without_builds = ExpiringSet[str](seconds=300)
 
 
 def claim_work(worker: str, *, lanes: Sequence[Priority] = tuple(Priority)) -> Job | ClaimedShard | None:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from jobs.models import Build, ShardedStage
-from jobs.queue.expiring_set import Skipped
+from jobs.queue.expiring_set import ExpiringSet
 
 
 def sha256_of(build: Build) -> str:
@@ -32,4 +32,4 @@ def is_same(stage: ShardedStage) -> bool:
 
 
 # Stages that this process leaves to others. A machine that has received the right file helps after this time.
-skipped = Skipped[int](seconds=60)
+skipped = ExpiringSet[int](seconds=60)

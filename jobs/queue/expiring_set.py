@@ -1,4 +1,4 @@
-"""Things that this process leaves to other machines for a while."""
+"""A set whose members expire after some seconds: what this process leaves to other machines for a while."""
 
 import threading
 import time
@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Skipped(Generic[Key]):
-    """Keys that are skipped for some seconds. Threads can share it."""
+class ExpiringSet(Generic[Key]):
+    """Keys that expire after some seconds. Threads can share it."""
 
     def __init__(self, *, seconds: float) -> None:
         self.seconds = seconds
@@ -17,12 +17,12 @@ class Skipped(Generic[Key]):
         self._lock = threading.Lock()
 
     def add(self, key: Key) -> None:
-        """Skip a key from now on."""
+        """Add a key, or let it expire later."""
         with self._lock:
             self._until[key] = time.monotonic() + self.seconds
 
     def current(self) -> set[Key]:
-        """Return the keys to skip now."""
+        """Return the keys that have not expired."""
         with self._lock:
             now = time.monotonic()
             self._until = {key: until for key, until in self._until.items() if until > now}

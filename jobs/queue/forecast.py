@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -24,7 +24,7 @@ from jobs.errors import QueueFull
 from jobs.live.progress import percents_of
 from jobs.models import Job, Run, Shard
 from jobs.queue import position_samples
-from jobs.queue.position_samples import Ahead, ExpectedSeconds, Key, Mark, Marks
+from jobs.queue.position_samples import Ahead, ExpectedSeconds, Key, PositionSample, PositionSamples
 from simservice import worker_heartbeats
 from simservice.redis.client import best_effort, redis
 
@@ -71,7 +71,7 @@ class QueueSnapshot:
     taken_at: float
     length: int
     waiting: Mapping[str, int]
-    marks: list[Mark]
+    marks: list[PositionSample]
     read_to: Key
     slots: int
     free_in: list[float]
@@ -114,7 +114,7 @@ class QueueSnapshot:
 
 
 def estimated_start(job: Job) -> Estimate | None:
-    """Return when a waiting job is expected to start, None if unknown. No database query."""
+    """Return when a waiting job is expected to start, None if unknown."""
     if job.status == Status.STARTING:
         return Estimate(seconds=0, updated_at=job.updated_at)
     snapshot = current()
@@ -138,7 +138,7 @@ def current() -> QueueSnapshot | None:
 def _parse(text: str) -> QueueSnapshot:
     """Parse a published snapshot. The last one is cached, so it is parsed once between two sweeps."""
     fields: dict[str, Any] = json.loads(text)
-    parsed = {"marks": [Mark(*mark) for mark in fields["marks"]], "read_to": tuple(fields["read_to"])}
+    parsed = {"marks": [PositionSample(*mark) for mark in fields["marks"]], "read_to": tuple(fields["read_to"])}
     return QueueSnapshot(**fields | parsed)
 
 
@@ -180,7 +180,10 @@ def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
     At most seven queries and one request to Redis.
     """
     run_seconds = _measured_run_seconds()
-    queue = position_samples.read(_marks_of(previous), _expected_by_width(run_seconds))
+    marks = PositionSamples(marks=previous.marks, read_to=previous.read_to) if previous else PositionSamples()
+    queue = position_samples.read(marks, _expected_by_width(run_seconds))
+    claimed = Job.objects.filter(status__in=CLAIMED)
+    needed = ("id", "attempt", "vcpus", "parallel_slots", "started_at", "ceiling_runtime_seconds")
     return QueueSnapshot(
         taken_at=time.time(),
         length=_length(queue.marks),
@@ -188,7 +191,7 @@ def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
         marks=list(queue.marks),
         read_to=queue.read_to,
         slots=slots,
-        free_in=_seconds_until_free(_claimed_jobs(), run_seconds=run_seconds, slots=slots),
+        free_in=_seconds_until_free(list(claimed.only(*needed)), run_seconds=run_seconds, slots=slots),
         run_seconds=run_seconds,
         oldest_wait_seconds=oldest_wait_seconds(),
     )
@@ -239,12 +242,6 @@ def _overall_mean(run_seconds: Mapping[str, float]) -> float:
     return fmean(run_seconds.values()) if run_seconds else 0.0
 
 
-def _claimed_jobs() -> list[Job]:
-    """Return the jobs that workers have claimed. One query."""
-    jobs = Job.objects.filter(status__in=CLAIMED)
-    return list(jobs.only("id", "attempt", "vcpus", "parallel_slots", "started_at", "ceiling_runtime_seconds"))
-
-
 def helpers() -> QuerySet[Shard]:
     """Return the running shards of helpers, without those of lost attempts."""
     running = Shard.objects.filter(status=ShardStatus.RUNNING, seat__gt=0)
@@ -252,7 +249,7 @@ def helpers() -> QuerySet[Shard]:
 
 
 def _helped_jobs(claimed: Sequence[Job]) -> list[int]:
-    """Return the id of the job that each helping slot works on. At most one query."""
+    """Return the id of the job that each helping slot works on."""
     if all(job.parallel_slots == 1 for job in claimed):
         return []
     return list(helpers().values_list("stage__job_id", flat=True))
@@ -264,21 +261,13 @@ def _seconds_until_free(claimed: Sequence[Job], *, run_seconds: Mapping[str, flo
     A slot that helps a job is free when its shard ends, because the slot then claims a waiting job first.
     """
     remaining = {
-        job.pk: _remaining_seconds(job, run_seconds, percent=percent) for job, percent in _with_percents(claimed)
+        job.pk: _remaining_seconds(job, run_seconds, percent=percent)
+        for job, percent in zip(claimed, percents_of(claimed), strict=True)
     }
-    helping = [min(SHARD_SECONDS, _or_endless(remaining.get(job_id))) for job_id in _helped_jobs(claimed)]
+    ends = (remaining.get(job_id) for job_id in _helped_jobs(claimed))
+    helping = [SHARD_SECONDS if seconds is None else min(SHARD_SECONDS, seconds) for seconds in ends]
     idle = [0.0] * (slots - len(claimed) - len(helping))
     return sorted([*idle, *helping, *(seconds for seconds in remaining.values() if seconds is not None)])[:slots]
-
-
-def _or_endless(seconds: float | None) -> float:
-    """Return the seconds, or infinity if they are unknown."""
-    return math.inf if seconds is None else seconds
-
-
-def _with_percents(jobs: Sequence[Job]) -> Iterator[tuple[Job, float]]:
-    """Yield jobs with their progress in percent."""
-    return zip(jobs, percents_of(jobs), strict=True)
 
 
 def _remaining_seconds(job: Job, run_seconds: Mapping[str, float], *, percent: float) -> float | None:
@@ -297,11 +286,6 @@ def _remaining_seconds(job: Job, run_seconds: Mapping[str, float], *, percent: f
     return max(min(total, job.ceiling_runtime_seconds) - elapsed, 0.0)
 
 
-def _marks_of(snapshot: QueueSnapshot | None) -> Marks:
-    """Return the marks of a snapshot, none if there is no snapshot."""
-    return Marks(marks=snapshot.marks, read_to=snapshot.read_to) if snapshot else Marks()
-
-
 def _expected_by_width(run_seconds: Mapping[str, float]) -> ExpectedSeconds:
     """Return the expected durations of jobs by their vCPUs."""
     widest = max(map(int, run_seconds), default=0)
@@ -309,8 +293,8 @@ def _expected_by_width(run_seconds: Mapping[str, float]) -> ExpectedSeconds:
     return ExpectedSeconds(by_width, _overall_mean(run_seconds))
 
 
-def _length(read: Sequence[Mark]) -> int:
-    """Return the number of waiting jobs, given the marks. At most one query.
+def _length(read: Sequence[PositionSample]) -> int:
+    """Return the number of waiting jobs, given the marks.
 
     A queue that a sweep may not have read completely is counted, up to MAX_QUEUE_LENGTH.
     """
@@ -320,7 +304,7 @@ def _length(read: Sequence[Mark]) -> int:
     return Job.objects.filter(status__in=WAITING)[: settings.MAX_QUEUE_LENGTH].count()
 
 
-def _lane_lengths(marks: Sequence[Mark]) -> dict[str, int]:
+def _lane_lengths(marks: Sequence[PositionSample]) -> dict[str, int]:
     """Return how many jobs wait in each lane."""
     last = {mark.priority: mark.position for mark in marks}
     counts, before = {}, 0
@@ -341,7 +325,7 @@ def waiting_in(priority: Priority) -> QuerySet[Job]:
 
 
 def oldest_wait_seconds() -> float:
-    """Return the seconds since the earliest submission of a waiting job, 0 if none waits. One query.
+    """Return the seconds since the earliest submission of a waiting job, 0 if none waits.
 
     A job that returned to the queue has not waited all this time.
     """

@@ -1,4 +1,4 @@
-"""Marks of the queue: the positions of a sample of waiting jobs, from which the position of any job is derived.
+"""Samples of the queue: the positions of a sample of waiting jobs, from which the position of any job is derived.
 
 Each sweep reads a bounded number of jobs: the front of the queue, and the next part of the rest. The marks of the
 other parts are kept. Claims take jobs from the front, so these parts change little until they are read again.
@@ -26,7 +26,7 @@ START: Key = (-1, 0)
 SQL = load(__file__, transitions.GROUPS)
 
 
-class Mark(NamedTuple):
+class PositionSample(NamedTuple):
     """A waiting job with the number of jobs and the seconds of work up to and including it."""
 
     priority: int
@@ -54,32 +54,32 @@ class Ahead(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marks:
+class PositionSamples:
     """The marks in queue order, and the key up to which the latest sweep read the queue."""
 
-    marks: Sequence[Mark] = ()
+    marks: Sequence[PositionSample] = ()
     read_to: Key = START
 
 
 class _Part(NamedTuple):
-    """Marks of the jobs after the key `after`, counted from it. `end` is None if these are the last jobs."""
+    """Samples of the jobs after the key `after`, counted from it. `end` is None if these are the last jobs."""
 
     after: Key
-    marks: Sequence[Mark]
+    marks: Sequence[PositionSample]
     end: Key | None
 
 
-def read(previous: Marks, expected: ExpectedSeconds) -> Marks:
-    """Return the current marks, given those of the previous sweep. At most two queries of bounded size.
+def read(previous: PositionSamples, expected: ExpectedSeconds) -> PositionSamples:
+    """Return the current marks, given those of the previous sweep.
 
     A queue of up to 20,000 jobs is read completely. Without previous marks, several sweeps are needed to read a
     longer queue.
     """
     front = _read_part(START, expected, limit=FRONT_JOBS)
     if front.end is None:
-        return Marks(marks=_thinned(front.marks))
+        return PositionSamples(marks=_thinned(front.marks))
     rest = _read_part(max(front.end, previous.read_to), expected, limit=PART_JOBS)
-    return Marks(marks=_thinned(splice(previous.marks, [front, rest])), read_to=rest.end or START)
+    return PositionSamples(marks=_thinned(splice(previous.marks, [front, rest])), read_to=rest.end or START)
 
 
 def _read_part(after: Key, expected: ExpectedSeconds, *, limit: int) -> _Part:
@@ -87,14 +87,14 @@ def _read_part(after: Key, expected: ExpectedSeconds, *, limit: int) -> _Part:
     with connection.cursor() as cursor:
         cursor.execute(SQL["marks"], [expected.by_width, expected.other, *after, limit, MAX_MARKS])
         rows = cursor.fetchall()
-    marks = [Mark(*row[:4]) for row in rows]
+    marks = [PositionSample(*row[:4]) for row in rows]
     is_last = not rows or rows[0][4] < limit
     return _Part(after, marks, None if is_last else marks[-1].key)
 
 
-def splice(previous: Sequence[Mark], parts: Sequence[_Part]) -> list[Mark]:
+def splice(previous: Sequence[PositionSample], parts: Sequence[_Part]) -> list[PositionSample]:
     """Return the previous marks with parts of the queue replaced. The parts are in order."""
-    spliced: list[Mark] = []
+    spliced: list[PositionSample] = []
     at: Key | None = START
     for part in parts:
         if at is not None:
@@ -104,7 +104,9 @@ def splice(previous: Sequence[Mark], parts: Sequence[_Part]) -> list[Mark]:
     return spliced if at is None else spliced + _between(previous, at, None, base=_total(spliced))
 
 
-def _between(previous: Sequence[Mark], after: Key, to: Key | None, *, base: Ahead) -> list[Mark]:
+def _between(
+    previous: Sequence[PositionSample], after: Key, to: Key | None, *, base: Ahead
+) -> list[PositionSample]:
     """Return the marks after one key and up to another, with positions counted from the first key plus `base`."""
     first = bisect_right(previous, after, key=lambda mark: mark.key)
     last = len(previous) if to is None else bisect_right(previous, to, key=lambda mark: mark.key)
@@ -114,27 +116,29 @@ def _between(previous: Sequence[Mark], after: Key, to: Key | None, *, base: Ahea
     return _shifted(previous[first:last], by=by)
 
 
-def _shifted(marks: Sequence[Mark], *, by: Ahead) -> list[Mark]:
+def _shifted(marks: Sequence[PositionSample], *, by: Ahead) -> list[PositionSample]:
     """Return the marks with `by` added to their positions and work."""
-    return [Mark(*mark.key, mark.position + by.jobs, mark.work_seconds + by.work_seconds) for mark in marks]
+    return [
+        PositionSample(*mark.key, mark.position + by.jobs, mark.work_seconds + by.work_seconds) for mark in marks
+    ]
 
 
-def _total(marks: Sequence[Mark]) -> Ahead:
+def _total(marks: Sequence[PositionSample]) -> Ahead:
     """Return the jobs and the work up to and including the last mark."""
     return Ahead(marks[-1].position, marks[-1].work_seconds) if marks else Ahead(0, 0.0)
 
 
-def _thinned(marks: Sequence[Mark]) -> list[Mark]:
+def _thinned(marks: Sequence[PositionSample]) -> list[PositionSample]:
     """Return about MAX_MARKS of the marks: the last one of each lane and of each stretch of equal length."""
     stretch = math.ceil(_total(marks).jobs / MAX_MARKS)
     groups = groupby(marks, key=lambda mark: (mark.priority, (mark.position - 1) // stretch))
     return [list(group)[-1] for _, group in groups]
 
 
-def ahead_of(marks: Sequence[Mark], key: Key) -> Ahead:
+def ahead_of(marks: Sequence[PositionSample], key: Key) -> Ahead:
     """Return the jobs and work ahead of a job. Between two marks, interpolate the position from the job's id."""
     index = bisect_left(marks, key, key=lambda mark: mark.key)
-    before = marks[index - 1] if index else Mark(-1, 0, 0, 0.0)
+    before = marks[index - 1] if index else PositionSample(-1, 0, 0, 0.0)
     after = marks[index] if index < len(marks) else None
     if after is None or after.priority != key[0]:
         # The job was submitted after the marks were read.

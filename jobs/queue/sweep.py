@@ -58,10 +58,7 @@ def sweep() -> dict[str, int]:
 
 
 def idle_state() -> tuple[bool, int | None]:
-    """Return whether no unfinished job and no sharded stage is left, and the id of the latest run that has ended.
-
-    One query.
-    """
+    """Return whether no job is unfinished and no sharded stage left, and the id of the run that ended last."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["idle_state"])
         is_idle, latest_run = cursor.fetchone()
@@ -111,7 +108,7 @@ def recover(job: Job, *, reason: str = "", guard: Q = job_moves.LEASE_EXPIRED) -
 
 
 def lost_attempts(job: Job) -> int:
-    """Return how many attempts were lost, with the current one; at most one query.
+    """Return how many attempts were lost, the current one included.
 
     An attempt that was returned, for example by a worker that stops, is no loss.
     """
@@ -151,7 +148,7 @@ def end_overdue_waits() -> int:
     batch.
     """
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
-    return _end_all(overdue, _end_overdue)
+    return _end_all(overdue, lambda job: job_moves.finish(job, _overdue_outcome(job)))
 
 
 def end_waits_without_build() -> int:
@@ -175,11 +172,6 @@ def _end_all(jobs: QuerySet[Job], end: Callable[[Job], MoveResult]) -> int:
         if len(batch) < announcements.SWEEP_BATCH or time.monotonic() > until:
             break
     return ended
-
-
-def _end_overdue(job: Job) -> MoveResult:
-    """End an overdue job."""
-    return job_moves.finish(job, _overdue_outcome(job))
 
 
 def _overdue_outcome(job: Job) -> Outcome:

@@ -1,19 +1,22 @@
 """Details of a job's result: where the damage comes from, buffs, the course of the fight, gear and talents.
 
-`details_of` returns them for pages, `document_of` for the API. The document is JSON, compressed with zlib. Reports
-differ, so every part is optional: a number is None if the report does not have it, a list is empty.
+`simc.report_details` builds the document when the job ends. It is stored as JSON, compressed with zlib. Pages read
+it with `details_of`; the API returns the document itself, which the classes below describe. Reports differ, so all
+parts of an actor can be missing: a number is then None, a text or a list empty.
 """
 
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, is_dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, get_args, get_origin
 
 from jobs.artifacts import retention
 from jobs.models import Job, JobDetails
 from simc import report_details
+from simc.report_details import MAX_ABILITIES, MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
+from simservice.shapes import ALWAYS, Count, Percent, Rule, bare_type, json_fields
 
 # Compressed, and as JSON
 MAX_BYTES = 256 << 10
@@ -22,147 +25,160 @@ _DOCUMENT_BYTES = 32 << 20
 _SHORTER = (100, 50, 20, 10, 5)
 # Then, the parts that it loses.
 _DROPPED = (("resources",), ("abilities", "buffs", "damage", "gear", "stats", "talents"))
-_DEPTH = 10
+
+Fraction = Annotated[float, Rule(minimum=0, maximum=1)]
+Amount = Annotated[float, Rule(minimum=0)]
+Name = Annotated[str, Rule(maxLength=300)]
+Numbers = Annotated[Mapping[str, float], Rule(maxProperties=MAX_NAMES)]
+
+
+class Item(TypedDict):
+    """A piece of gear."""
+
+    slot: str
+    name: str
+    id: NotRequired[int]
+    ilevel: NotRequired[int]
+    bonusIds: NotRequired[list[int]]
+    gemIds: NotRequired[list[int]]
+    enchantId: NotRequired[int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fight:
     """The options that matter for all actors, as they were simulated."""
 
-    style: str = ""
-    targets: int | None = None
-    length: float | None = None
-    """The mean length that the profile asks for, in seconds."""
-    variation: float | None = None
-    """By how much the length varies, from 0 to 1."""
-    iterations: int | None = None
-    target_error: float | None = None
-    """In percent."""
-    game_version: str = ""
+    style: Name = ""
+    targets: Count | None = None
+    length: Annotated[Amount | None, "Mean length that the profile requests, in seconds"] = None
+    variation: Annotated[Fraction | None, "How much the length varies, from 0 to 1"] = None
+    iterations: Count | None = None
+    target_error: Annotated[Amount | None, "In percent of the mean"] = None
+    game_version: Name = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dps:
     """Damage per second over all iterations."""
 
-    mean: float | None = None
-    error: float | None = None
-    """Half the width of the 95 % confidence interval of the mean."""
-    min: float | None = None
-    max: float | None = None
-    median: float | None = None
-    stddev: float | None = None
+    schema_name: ClassVar[str] = "DamagePerSecond"
+    mean: Amount | None = None
+    error: Annotated[Amount | None, "Margin of error of the mean: half of the 95 % interval"] = None
+    stddev: Amount | None = None
+    min: Amount | None = None
+    median: Amount | None = None
+    max: Amount | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class FightLength:
-    """The simulated lengths of the fight, in seconds."""
+    """Simulated lengths of the fight, in seconds."""
 
-    mean: float | None = None
-    min: float | None = None
-    max: float | None = None
+    mean: Amount | None = None
+    min: Amount | None = None
+    max: Amount | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ability:
-    """An ability, or a pet with its abilities as children. Figures include those of the children."""
+    """An ability, or a pet with its abilities as children. Figures are means of one fight."""
 
-    name: str = ""
-    id: int | None = None
-    school: str = ""
-    share: float | None = None
-    """The part of the actor's damage, from 0 to 1. Pets count as part of their owner."""
-    dps: float | None = None
-    executes: float | None = None
-    """Mean number of uses in one fight."""
-    hits: float | None = None
-    """Mean number of hits and ticks in one fight."""
-    average: float | None = None
-    """Mean damage of a hit or tick."""
-    crit_percent: float | None = None
-    pet: bool = False
-    children: "tuple[Ability, ...]" = ()
+    name: Name = ""
+    id: Annotated[int | None, "Id of the spell"] = None
+    school: Name = ""
+    pet: Annotated[bool, Rule(enum=[True]), "Present for a pet"] = False
+    share: Annotated[Fraction | None, "Share of the actor's damage with pets, including the children", ALWAYS] = (
+        None
+    )
+    dps: Annotated[Amount | None, "Includes the children"] = None
+    executes: Amount | None = None
+    hits: Annotated[Amount | None, "Number of hits and ticks, or that of the children if it has none"] = None
+    average: Annotated[Amount | None, "Damage of a hit or tick"] = None
+    crit_percent: Annotated[Amount | None, "Share of the hits and ticks that are critical"] = None
+    children: Annotated[tuple["Ability", ...], Rule(maxItems=MAX_ABILITIES)] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Buff:
-    """A buff of an actor, or a debuff of its target."""
+    """A buff of an actor, or a debuff of its targets."""
 
-    name: str = ""
-    id: int | None = None
-    uptime: float | None = None
-    """In percent of the fight."""
-    count: float | None = None
-    """Mean number of times that it starts in one fight."""
-    debuff: bool = False
+    name: Name = ""
+    id: Annotated[int | None, "Id of the spell"] = None
+    uptime: Annotated[Percent | None, "In percent of the fight", ALWAYS] = None
+    count: Annotated[Amount | None, "Mean number of times that it starts in one fight"] = None
+    debuff: Annotated[bool, ALWAYS] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """Mean damage per second over the course of the fight: one value for each `step` seconds."""
+    """Mean damage per second over the course of the fight."""
 
-    step: float
-    values: tuple[float, ...]
+    step: Annotated[float, Rule(type="integer", minimum=1), "Seconds that each value covers", ALWAYS]
+    values: Annotated[tuple[float, ...], Rule(maxItems=MAX_VALUES), ALWAYS]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """A resource such as mana, as means of one fight. `end` is what is left at the end."""
+    """A resource such as mana, as means of one fight."""
 
-    name: str = ""
-    gained: float | None = None
-    lost: float | None = None
-    overflowed: float | None = None
-    end: float | None = None
+    name: Annotated[Name, ALWAYS] = ""
+    gained: Amount | None = None
+    lost: Annotated[float | None, "Amount spent"] = None
+    overflowed: Annotated[float | None, "Amount gained but wasted"] = None
+    end: Annotated[float | None, "Amount left at the end"] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stats:
-    """The stats of an actor with its buffs, by the simulator's names."""
+    """Stats of an actor with its buffs, by the simulator's names."""
 
-    attribute: Mapping[str, float] = field(default_factory=dict)
-    resources: Mapping[str, float] = field(default_factory=dict)
-    stats: Mapping[str, float] = field(default_factory=dict)
+    attribute: Numbers = field(default_factory=dict)
+    resources: Numbers = field(default_factory=dict)
+    stats: Numbers = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """An actor of the profile. Lists have the largest entries first."""
+    """Details of an actor. Lists have the largest entries first."""
 
+    schema_name: ClassVar[str] = "ActorDetails"
+    class_name: Name = ""
     name: str = ""
-    class_name: str = ""
-    specialization: str = ""
-    race: str = ""
-    level: int | None = None
-    role: str = ""
+    specialization: Name = ""
+    race: Name = ""
+    level: Count | None = None
+    role: Name = ""
     dps: Dps | None = None
     fight_length: FightLength | None = None
-    abilities: tuple[Ability, ...] = ()
-    buffs: tuple[Buff, ...] = ()
+    abilities: Annotated[tuple[Ability, ...], Rule(maxItems=MAX_ABILITIES)] = ()
+    buffs: Annotated[tuple[Buff, ...], Rule(maxItems=MAX_BUFFS)] = ()
     damage: Timeline | None = None
-    resources: tuple[Resource, ...] = ()
+    resources: Annotated[tuple[Resource, ...], Rule(maxItems=MAX_NAMES)] = ()
     stats: Stats | None = None
-    gear: tuple[dict[str, Any], ...] = ()
-    """Items in the layout of the summary."""
+    gear: tuple[Item, ...] = ()
     talents: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Details:
-    """The details of a report: the fight, and the actors in the profile's order."""
+    """Details of the report. Parts that the report does not have are omitted."""
 
-    fight: Fight
-    actors: tuple[Actor, ...]
+    schema_name: ClassVar[str] = "ResultDetails"
+    version: Annotated[
+        Literal[1], "Version of this object. New fields can be added without a new version", ALWAYS
+    ] = 1
+    fight: Annotated[Fight, ALWAYS]
+    actors: Annotated[tuple[Actor, ...], Rule(maxItems=MAX_ACTORS), "In the profile's order", ALWAYS]
 
 
 def details_of(job: Job, *, shown: Collection[int] | None = None) -> Details | None:
-    """Return the details of a job's result, or None if it has none. `shown` is as in `details_in`. One query."""
+    """Return the details of a job's result, or None if it has none. `shown` is as in `details_in`."""
     document = document_of(job)
     return None if document is None else details_in(document, shown=shown)
 
 
 def details_of_jobs(jobs: Iterable[Job]) -> dict[int, Details]:
-    """Return the details of several jobs by their ids, without those that have none. One query.
+    """Return the details of several jobs by their ids, without those that have none.
 
     Actors other than the first one have no lists.
     """
@@ -175,7 +191,7 @@ def details_of_jobs(jobs: Iterable[Job]) -> dict[int, Details]:
 
 
 def document_of(job: Job) -> dict[str, Any] | None:
-    """Return the details of a job's result as JSON, or None if it has none or they are unreadable. One query.
+    """Return the details of a job's result as JSON, or None if it has none or they are unreadable.
 
     They are unavailable at the end of the retention period, even before they are removed.
     """
@@ -230,110 +246,60 @@ def details_in(document: Mapping[str, Any], *, shown: Collection[int] | None = N
 
     `shown` are places, counted from 0; those after the last actor count as the last one.
     """
-    fight = Fight(**_simple(Fight, _object(document.get("fight"))))
     entries = _objects(document.get("actors"))
     full = range(len(entries)) if shown is None else {min(place, len(entries) - 1) for place in shown}
-    actors = (_actor(entry) if place in full else _brief_actor(entry) for place, entry in enumerate(entries))
-    return Details(fight=fight, actors=tuple(actors))
+    actors = (entry if place in full else _brief(entry) for place, entry in enumerate(entries))
+    fight = _read(Fight, document.get("fight")) or Fight()
+    return Details(fight=fight, actors=tuple(_read(Actor, entry) for entry in actors))
 
 
-def _brief_actor(entry: Mapping[str, Any]) -> Actor:
-    return Actor(**_simple(Actor, entry), dps=_optional(Dps, entry.get("dps")))
+def _brief(actor: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: part for key, part in actor.items() if key == "dps" or not isinstance(part, list | dict)}
 
 
-def _actor(entry: Mapping[str, Any]) -> Actor:
-    return Actor(
-        **_simple(Actor, entry),
-        dps=_optional(Dps, entry.get("dps")),
-        fight_length=_optional(FightLength, entry.get("fightLength")),
-        abilities=_abilities(entry.get("abilities")),
-        buffs=tuple(Buff(**_simple(Buff, buff)) for buff in _objects(entry.get("buffs"))),
-        damage=_timeline(_object(entry.get("damage"))),
-        resources=tuple(Resource(**_simple(Resource, each)) for each in _objects(entry.get("resources"))),
-        stats=_stats(entry.get("stats")),
-        gear=tuple(_objects(entry.get("gear"))),
-    )
-
-
-def _abilities(value: object, *, depth: int = 1) -> tuple[Ability, ...]:
-    if depth > _DEPTH:
-        return ()
-    return tuple(
-        Ability(**_simple(Ability, entry), children=_abilities(entry.get("children"), depth=depth + 1))
-        for entry in _objects(value)
-    )
-
-
-def _timeline(entry: Mapping[str, Any]) -> Timeline | None:
-    step, values = _number(entry.get("step")), _numbers(entry.get("values"))
-    return Timeline(step=step, values=values) if step and values else None
-
-
-def _stats(value: object) -> Stats | None:
+def _read(kind: Any, value: object) -> Any:
+    """Return an object from its JSON, or None. A part of a wrong type counts as absent."""
     if not isinstance(value, dict):
         return None
-    return Stats(**{name: _named_numbers(value.get(name)) for name in ("attribute", "resources", "stats")})
-
-
-def _named_numbers(value: object) -> dict[str, float]:
-    found = {name: _number(each) for name, each in _object(value).items()}
-    return {name: each for name, each in found.items() if each is not None}
-
-
-T = TypeVar("T", Dps, FightLength)
-
-
-def _optional(kind: type[T], value: object) -> T | None:
-    return kind(**_simple(kind, value)) if isinstance(value, dict) else None
-
-
-def _simple(kind: Any, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a class that are texts, numbers and booleans."""
-    return {name: read(entry.get(key)) for name, key, read in _simple_fields(kind)}
+    made = kind(**{each.name: _reader_of(each.hint)(value.get(each.key)) for each in json_fields(kind)})
+    return None if kind is Timeline and not (made.step and made.values) else made
 
 
 @cache
-def _simple_fields(kind: type[Any]) -> list[tuple[str, str, Any]]:
-    """Return these fields with their keys in a document and their readers."""
-    return [
-        (each.name, "class" if each.name == "class_name" else _camel_case(each.name), _READERS[each.type])
-        for each in fields(kind)
-        if each.type in _READERS
-    ]
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.title, others))
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _reader_of(hint: Any) -> Callable[[object], Any]:
+    """Return the function that reads the JSON of a field with this type."""
+    kind = bare_type(hint)
+    if kind in _READERS:
+        return _READERS[kind]
+    if get_origin(kind) is not tuple:
+        return lambda value: _read(kind, value)
+    (entry, _) = get_args(kind)
+    if is_dataclass(entry):
+        return lambda value: tuple(_read(entry, each) for each in _objects(value))
+    return lambda value: tuple(_objects(value))
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def _numbers(value: object) -> tuple[float, ...]:
-    found = map(_number, value) if isinstance(value, list) else ()
-    return tuple(number or 0.0 for number in found)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _number(value: object) -> float | None:
     return float(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
 
 
-def _integer(value: object) -> int | None:
-    return value if type(value) is int else None
+def _figures(value: object) -> dict[str, float]:
+    found = {name: _number(each) for name, each in value.items()} if isinstance(value, dict) else {}
+    return {name: each for name, each in found.items() if each is not None}
 
 
-def _flag(value: object) -> bool:
-    return value is True
-
-
-_READERS: dict[Any, Any] = {str: _text, float | None: _number, int | None: _integer, bool: _flag}
+_READERS: Mapping[Any, Callable[[Any], Any]] = {
+    str: lambda value: value if isinstance(value, str) else "",
+    float: _number,
+    int: lambda value: value if type(value) is int else None,
+    bool: lambda value: value is True,
+    Literal[1]: lambda _: 1,
+    tuple[float, ...]: lambda value: (
+        tuple(_number(each) or 0.0 for each in value) if isinstance(value, list) else ()
+    ),
+    Mapping[str, float]: _figures,
+}

@@ -68,7 +68,7 @@ class History:
 
 
 def characters_of(account: Account) -> list[str]:
-    """Return the names of the characters of an account's completed jobs, the first MAX_CHARACTERS. One query."""
+    """Return the names of the characters of an account's completed jobs, the first MAX_CHARACTERS."""
     statement = NAMES.format(
         first=FIRST_NAME.format(more=""), next=FIRST_NAME.format(more="AND character > names.character")
     )
@@ -78,13 +78,13 @@ def characters_of(account: Account) -> list[str]:
 
 
 def latest_character(account: Account) -> str:
-    """Return the character of the newest completed job that has one, empty if there is none. One query."""
+    """Return the character of the newest completed job that has one, empty if there is none."""
     newest = Job.objects.filter(pk__in=_newest(_completed(account), LATEST_JOBS)).order_by("-pk")
     return next(filter(is_visible, newest.values_list("character", flat=True)), "")
 
 
 def history_of(account: Account, character: str, *, before: int | None, limit: int) -> History:
-    """Return the newest `limit` completed jobs of a character, below the id `before` if given. One query.
+    """Return the newest `limit` completed jobs of a character, below the id `before` if given.
 
     Jobs without a result of their own, such as a comparison of actors, have no point.
     """

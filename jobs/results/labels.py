@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from jobs import failure_causes
 from jobs.enums import (
     ErrorCode,
     MultistageReason,
@@ -13,9 +14,8 @@ from jobs.enums import (
     Status,
     StopReason,
 )
+from jobs.failure_causes import FailureCause
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.results import blame
-from jobs.results.blame import Cause
 from sandbox.layers import Layer
 from simc.reports import NotReached
 
@@ -68,15 +68,15 @@ STOPPED_ADVICE: dict[str, str] = {
     StopReason.DISK_FLOOD: f"{SMALLER_JOBS} writes less to disk.",
     StopReason.MEMORY_LIMIT: f"{SMALLER_JOBS} needs less memory.",
 }
-CAUSE_ADVICE: dict[Cause, str] = {
-    Cause.PLATFORM: (
+CAUSE_ADVICE: dict[FailureCause, str] = {
+    FailureCause.PLATFORM: (
         "The profile did not cause this error: the game platform could not be reached or did not respond as "
         "expected. Run the job again later."
     ),
-    Cause.REPORT: NOT_THE_PROFILE,
-    Cause.DISK: NOT_THE_PROFILE,
-    Cause.MEMORY: STOPPED_ADVICE[StopReason.MEMORY_LIMIT],
-    Cause.BUILD: CRASHED,
+    FailureCause.REPORT: NOT_THE_PROFILE,
+    FailureCause.DISK: NOT_THE_PROFILE,
+    FailureCause.MEMORY: STOPPED_ADVICE[StopReason.MEMORY_LIMIT],
+    FailureCause.BUILD: CRASHED,
 }
 EVENTS = {
     Status.PENDING: "Submitted",
@@ -178,9 +178,9 @@ def advice(job: Job, runs: Sequence[Run]) -> str | None:
         if run.stopped_for in STOPPED_ADVICE:
             return STOPPED_ADVICE[run.stopped_for]
     own = [run.exit_code for run in last if not run.stopped_for]
-    if any(map(blame.is_crash, own)):
+    if any(map(failure_causes.is_crash, own)):
         return CRASHED
-    causes = (blame.failure_cause(job.status_reason, code) for code in own)
+    causes = (failure_causes.failure_cause(job.status_reason, code) for code in own)
     return next(
         (CAUSE_ADVICE[cause] for cause in causes if cause in CAUSE_ADVICE), ADVICE[ErrorCode.EXECUTION_FAILED]
     )
@@ -190,7 +190,7 @@ def _lacks_only_html(job: Job) -> bool:
     """Return whether a job was stopped after all its fights, while it wrote the HTML report."""
     reasons = (entry["reason"] for entry in job.missing_artifacts if entry["kind"] == Artifact.Kind.HTML_REPORT)
     return bool(job.error_code) and any(
-        blame.UNFINISHED_HTML in reason[:1].lower() + reason[1:] for reason in reasons
+        failure_causes.UNFINISHED_HTML in reason[:1].lower() + reason[1:] for reason in reasons
     )
 
 

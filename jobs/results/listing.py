@@ -21,7 +21,7 @@ from jobs.models import Job
 from jobs.results import queries
 from jobs.results.queries import TITLED
 from simservice.ids import first_id_of
-from simservice.postgresql.rows import RowReader
+from simservice.postgresql.statements import RowReader
 
 # Greater than every id in use
 LAST_ID = 10**18
@@ -146,7 +146,7 @@ def _client_id(account: Account, name: str) -> int:
 
 
 def jobs_by_id(account: Account, ids: Iterable[int]) -> Listing:
-    """Return the account's jobs with these ids like `list_jobs`. Other ids are ignored. One round trip."""
+    """Return the account's jobs with these ids like `list_jobs`. Other ids are ignored."""
     first = first_id_of(retention.window_start(account))
     rows, active = _read(_BY_ID, {"account_id": account.pk, "ids": list(ids), "first": first})
     return Listing([_READER.instance(row) for row in rows], active)
@@ -193,7 +193,7 @@ def _search(filters: Filters) -> str:
 
 
 def _read(statement: str, values: Mapping[str, Any]) -> tuple[list[Any], int]:
-    """Return the rows of a statement and the number of unfinished jobs. One round trip."""
+    """Return the rows of a statement and the number of unfinished jobs."""
     with connection.cursor() as cursor:
         cursor.execute(f"{statement}; {queries.SQL['count_active_jobs']}", values)
         rows = cursor.fetchall()

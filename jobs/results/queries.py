@@ -15,8 +15,7 @@ from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
 from jobs.lifecycle import transitions
 from jobs.models import Artifact, Build, Job, JobProfile
 from simservice.ids import first_id_of, parse_id
-from simservice.postgresql.rows import RowReader
-from simservice.postgresql.statements import load, run
+from simservice.postgresql.statements import RowReader, load, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
 RECENT_JOBS = 100
@@ -47,18 +46,18 @@ SQL = load(
 
 
 def active_jobs(account: Account) -> int:
-    """Return the number of the account's unfinished jobs. One query on a partial index."""
+    """Return the number of the account's unfinished jobs."""
     ((count,),) = run(SQL["count_active_jobs"], values={"account_id": account.pk})
     return int(count)
 
 
 def find_job(account: Account, job_id: str) -> Job:
-    """Return a job of the account with its build. Raises NotFound like `read_job`. One query."""
+    """Return a job of the account with its build. Raises NotFound like `read_job`."""
     return _find(account, job_id, statement=SQL["find_job"], reader=_PLAIN)[0]
 
 
 def read_job(account: Account, job_id: str, *, with_summary: bool = False) -> tuple[Job, int]:
-    """Return a job of the account with its build, and the number of unfinished jobs. One query.
+    """Return a job of the account with its build, and the number of unfinished jobs.
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
@@ -79,7 +78,7 @@ def _find(account: Account, job_id: str, *, statement: str, reader: RowReader[Jo
 
 
 def poll_job(account: Account, job_id: str) -> tuple[Job, int]:
-    """Return the fields of an account's job that its status shows, and the number of unfinished jobs. One query.
+    """Return the fields of an account's job that its status shows, and the number of unfinished jobs.
 
     Raises NotFound if the id is malformed, unknown, or that of another account's job.
     """
@@ -98,7 +97,7 @@ def _number(job_id: str) -> int:
 
 
 def recent_profiles(account: Account, *, count: int) -> list[Job]:
-    """Return the newest job of each title among the account's last RECENT_JOBS jobs, newest first. One query.
+    """Return the newest job of each title among the account's last RECENT_JOBS jobs, newest first.
 
     They are within the retention period, so their profiles are still stored.
     """
@@ -111,7 +110,7 @@ def recent_profiles(account: Account, *, count: int) -> list[Job]:
 
 
 def profile_of(account: Account, job_id: str) -> str:
-    """Return the profile text of a job of the account, within the retention period. Raises NotFound. One query."""
+    """Return the profile text of a job of the account, within the retention period. Raises NotFound."""
     number = parse_id(job_id)
     own = JobProfile.objects.filter(job__account=account).select_related("job").defer("job__summary")
     profile = own.filter(pk=number).first() if number is not None else None
@@ -124,7 +123,7 @@ def shared_profile(token: str) -> tuple[Job, str]:
     """Return the job of a share link with its profile text, if the link also shows the input of its runs.
 
     Credentials are removed from inputs, but not from the text, so the text of a job with credentials stays private.
-    Raises NotFound like `find_shared`, or ProfilePrivate. Four queries.
+    Raises NotFound like `find_shared`, or ProfilePrivate.
     """
     job = find_shared(token)
     if job is None:
@@ -135,7 +134,7 @@ def shared_profile(token: str) -> tuple[Job, str]:
 
 
 def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
-    """Return the titles of the account's jobs with these ids. At most one query."""
+    """Return the titles of the account's jobs with these ids."""
     jobs = Job.objects.filter(account=account, pk__in=set(job_ids)).only(*TITLED)
     return {job.pk: job.title for job in jobs}
 

@@ -7,7 +7,7 @@ compressed with zlib.
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -32,11 +32,11 @@ class Entry(NamedTuple):
     number: int
     name: str
     mean: float
+    # Half the width of the 95 % confidence interval of the mean
     error: float
-    """Half the width of the 95 % confidence interval of the mean."""
     stage: int | None = None
+    # The smallest value of all iterations
     low: float | None = None
-    """The smallest value of all iterations."""
     high: float | None = None
 
 
@@ -98,7 +98,7 @@ def _short(number: float) -> float:
 
 
 def entries_of(job: Job) -> list[Entry]:
-    """Return all profilesets of a job, best first; none if its summary lists them all. At most one query.
+    """Return all profilesets of a job, best first; none if its summary lists them all.
 
     They are unavailable at the end of the retention period, even before they are removed.
     """
@@ -115,11 +115,6 @@ def unpacked(content: bytes) -> list[Entry]:
     """Return the profilesets of a stored list, best first; none if it is unreadable."""
     try:
         columns = json.loads(zlib.decompressobj().decompress(content, _UNPACKED_BYTES))
-        return list(_rows(columns))
+        return list(map(Entry, count(1), *(columns[name] for name in ("names", "means", "errors", "stages"))))
     except (zlib.error, ValueError, KeyError, TypeError):
         return []
-
-
-def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[Entry]:
-    """Return the entries of stored columns. Raises KeyError and TypeError."""
-    return map(Entry, count(1), *(columns[name] for name in ("names", "means", "errors", "stages")))

@@ -47,7 +47,6 @@ def _lacks_second_factor(request: HttpRequest) -> bool:
 
 
 def _redirect_to_second_factor(request: HttpRequest) -> HttpResponseRedirect:
-    """Redirect a member of staff to set up two-factor authentication, or to enter a code."""
     if not is_mfa_enabled(request.user):
         messages.info(request, SET_UP_MESSAGE)
         return redirect("mfa_activate_totp")

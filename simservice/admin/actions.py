@@ -75,7 +75,6 @@ def _page(
     effects: Sequence[tuple[Model, Effect]],
     hidden: Mapping[str, str],
 ) -> TemplateResponse:
-    """Return the preview of an action. No query."""
     description = next(label for name, label in model_admin.get_action_choices(request) if name == action)
     concerned = sum(effect.happens for _, effect in effects)
     context = {

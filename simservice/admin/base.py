@@ -120,7 +120,7 @@ class LargeTableMixin:
 
 
 def _condition(model: type[Model], name: str, term: str) -> Q:
-    """Return the condition that a column equals a term. At most one query.
+    """Return the condition that a column equals a term.
 
     Foreign keys are looked up first, because no index serves a condition on one of several joined tables.
     """

@@ -1,4 +1,4 @@
-"""Forms of the admin that notice changes by others."""
+"""Admin forms with optimistic locking: a form is refused if its object has changed since it was opened."""
 
 from typing import Any, ClassVar
 

@@ -43,7 +43,6 @@ def network_of(address: str) -> str:
 
 
 def _without_port(address: str) -> str:
-    """Return an address without the port that some proxies append."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address.partition(":")[0] if address.count(":") == 1 else address

@@ -1,12 +1,13 @@
 """Base view of all API endpoints."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from simservice.api.operations import operation_of
-from simservice.api.query import single_values
+from simservice.api.fields import single_values
+from simservice.api.operations import Header, Parameter, ResponseSpec, operation_of
 
 
 class Endpoint(APIView):
@@ -16,6 +17,10 @@ class Endpoint(APIView):
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
     # The query parameters of the request.
     query: dict[str, str]
+    # What all operations of the endpoint have in addition to their own documentation
+    common_parameters: Sequence[Parameter] = ()
+    common_headers: Sequence[Header] = ()
+    common_responses: Mapping[int, ResponseSpec] = {}
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check the query parameters, after the framework's checks. Raises ValidationFailed."""

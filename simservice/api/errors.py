@@ -1,6 +1,6 @@
 """Errors of the API, with their codes and messages: `docs/reference/errors.md#codes`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.http import HttpRequest, JsonResponse
@@ -229,3 +229,33 @@ def error_response(error: ApiError, request: HttpRequest) -> JsonResponse:
     """Return the envelope as a response of its own, for answers outside the API's views."""
     body = envelope(error, request.META["REQUEST_ID"])
     return JsonResponse(body, status=error.status, headers=dict(error.headers))
+
+
+EXAMPLE_REQUEST_ID = "req_5f0c1d2e3a4b5968778695a4b3c2d1e0"
+EXAMPLE_HOST = "https://sim.example.com"
+
+
+def docs_url(code: str) -> str:
+    """Return the URL of the documentation of an error code."""
+    return f"{EXAMPLE_HOST}/docs/errors#{code}"
+
+
+def family(member: type[ApiError] = ApiError) -> Iterator[type[ApiError]]:
+    """Yield every error class that has a code, in order of definition."""
+    for child in member.__subclasses__():
+        if child.__dict__.get("code"):
+            yield child
+        yield from family(child)
+
+
+def example_of(error: type[ApiError]) -> ApiError:
+    """Return the example of an error, with the message that `meta` repeats, if it does."""
+    given = error.example
+    if given is None:
+        return error()
+    return error(given, message=given["message"]) if "message" in given else error(given)
+
+
+def envelope_of(error: type[ApiError]) -> dict[str, Any]:
+    """Return the envelope of the example."""
+    return envelope(example_of(error), EXAMPLE_REQUEST_ID)

@@ -1,12 +1,16 @@
-"""Serializer fields that accept exactly one JSON type (docs/reference/api.md#types-and-times)."""
+"""Validation of requests: query parameters, and serializer fields that accept exactly one JSON type.
+
+See docs/reference/api.md#types-and-times.
+"""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from itertools import islice
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
 from django.core.validators import ProhibitNullCharactersValidator
+from django.http import QueryDict
 from rest_framework import serializers
 from rest_framework.fields import empty
 from rest_framework.validators import ProhibitSurrogateCharactersValidator
@@ -212,3 +216,19 @@ def _joined(path: str, key: str) -> str:
     if key == "non_field_errors":
         return path
     return f"{path}.{key}" if path else key
+
+
+def single_values(query: QueryDict, *, known: Container[str], prefixes: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the query parameters. Raises ValidationFailed if one is unknown or repeated.
+
+    Names that begin with one of the prefixes are known.
+    """
+    issues = []
+    for name, values in query.lists():
+        if name not in known and not name.startswith(prefixes):
+            issues.append({"path": name, "message": "Unknown parameter."})
+        elif len(values) > 1:
+            issues.append({"path": name, "message": "Must not be repeated."})
+    if issues:
+        raise ValidationFailed(issues)
+    return {name: str(query[name]) for name in query}

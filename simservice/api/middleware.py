@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from simservice.api.errors import ApiMaintenance, error_response
 from simservice.telemetry.logs import log_ids
 
+# Key in `request.META` of the rate limit headers for the response
 RATE_LIMIT_HEADERS = "RATE_LIMIT_HEADERS"
-"""Key in `request.META` of the rate limit headers for the response."""
 
 
 def new_request_id() -> str:

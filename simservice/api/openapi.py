@@ -9,9 +9,10 @@ because drf-spectacular cannot
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -24,9 +25,10 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.schemas.generators import EndpointEnumerator
 
-from simservice.api import errors, shapes
-from simservice.api.errors import ApiError
-from simservice.api.examples import envelope_of, family
+from simservice import shapes
+from simservice.api import errors
+from simservice.api.endpoint import Endpoint
+from simservice.api.errors import ApiError, envelope_of, family
 from simservice.api.fields import StrictSerializer
 from simservice.api.jsonschema import Schema, schema_of
 from simservice.api.operations import (
@@ -93,6 +95,13 @@ class DocumentedSchema(AutoSchema):
         if operation is None:
             error(f"{method} {path} is not documented")
             return None
+        endpoint = cast(Endpoint, self.view)
+        operation = replace(
+            operation,
+            parameters=[*operation.parameters, *endpoint.common_parameters],
+            returns=replace(operation.returns, headers=[*endpoint.common_headers, *operation.returns.headers]),
+            also={**operation.also, **endpoint.common_responses},
+        )
         security = self.get_auth()
         self.common_headers = (REQUEST_ID, *(RATE_LIMIT if security else ()))
         key_errors = KEY_ERRORS if method in SAFE_METHODS else (*KEY_ERRORS, errors.ReadOnlyKey)
@@ -108,7 +117,8 @@ class DocumentedSchema(AutoSchema):
             "parameters": [self._parameter(parameter) for parameter in operation.parameters],
             "requestBody": self._request_body(operation.bodies),
             "responses": {
-                **{str(status): self._response(response) for status, response in operation.responses.items()},
+                "200": self._response(operation.returns),
+                **{str(status): self._response(response) for status, response in operation.also.items()},
                 **self._error_responses([*operation.errors, *COMMON_ERRORS, *key_errors]),
             },
         }
@@ -134,7 +144,6 @@ class DocumentedSchema(AutoSchema):
         return schema_of(shape, self._component)
 
     def _field_schema(self, field: serializers.Field[Any, Any, Any, Any]) -> Schema:
-        """Return the schema of a serializer field."""
         schema: Schema = self._map_serializer_field(field, "request")
         self._insert_field_validators(field, schema)
         return schema
@@ -206,7 +215,6 @@ class DocumentedSchema(AutoSchema):
         }
 
     def _error_responses(self, possible: Sequence[type[ApiError]]) -> Schema:
-        """Return the Response Objects of errors, by status."""
         by_status = groupby(sorted(possible, key=lambda error: error.status), key=lambda error: error.status)
         return {str(status): self._error_response(status, list(group)) for status, group in by_status}
 

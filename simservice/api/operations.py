@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from simservice.api.errors import ApiError
-from simservice.api.shapes import Count
+from simservice.shapes import Count
 
 View = TypeVar("View", bound=Callable[..., Any])
 JSON = ("application/json",)
@@ -80,7 +80,9 @@ class Operation:
     description: str = ""
     parameters: Sequence[Parameter] = ()
     bodies: Mapping[str, Body] = field(default_factory=dict)
-    responses: Mapping[int, ResponseSpec]
+    # The response with the status 200, and others that are not errors
+    returns: ResponseSpec
+    also: Mapping[int, ResponseSpec] = field(default_factory=dict)
     errors: Sequence[type[ApiError]] = ()
 
     @property

@@ -1,11 +1,14 @@
-"""Parsers of request bodies: strict JSON and plain text, both limited in size."""
+"""Parsers of request bodies: strict JSON and plain text, both limited in size. Responses are always JSON."""
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
+from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
 
 from simservice.api.errors import (
     CompressedBody,
@@ -182,3 +185,20 @@ def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         raise ValueError("an object repeats a key")
     return result
+
+
+class JsonOnly(BaseContentNegotiation):
+    """Selects the parser with exactly the body's media type. Ignores the `Accept` header."""
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        media_type = without_parameters(request.content_type)
+        return next((parser for parser in parsers if parser.media_type == media_type), None)
+
+    def select_renderer(
+        self,
+        request: Request,  # noqa: ARG002
+        renderers: Iterable[BaseRenderer],
+        format_suffix: str | None = None,  # noqa: ARG002
+    ) -> tuple[BaseRenderer, str]:
+        renderer = next(iter(renderers))
+        return renderer, str(renderer.media_type)

@@ -3,16 +3,16 @@
 from django.http import HttpRequest, HttpResponse
 
 from simservice.api.errors import ValidationFailed, error_response
+from simservice.api.fields import single_values
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.api.query import single_values
-from simservice.api.shapes import FreeObject
+from simservice.shapes import FreeObject
 
 OPENAPI = Operation(
     id="getOpenApi",
     tag="Public",
     summary="Get the OpenAPI document",
-    responses={200: ResponseSpec(description="This document.", shape=FreeObject, example={"openapi": "3.1.0"})},
+    returns=ResponseSpec(description="This document.", shape=FreeObject, example={"openapi": "3.1.0"}),
 )
 
 

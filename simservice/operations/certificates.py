@@ -1,4 +1,4 @@
-"""When the certificates of the servers expire that the deployment connects to with TLS."""
+"""Expiry dates of the TLS certificates of our servers."""
 
 import smtplib
 import socket

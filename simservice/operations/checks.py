@@ -67,7 +67,7 @@ def _connection_checks() -> Iterator[tuple[str, bool, str, str]]:
     )
     yield (
         "W005",
-        not _has_password(settings.REDIS_URL),
+        not ConnectionPool.from_url(settings.REDIS_URL).connection_kwargs.get("password"),
         "REDIS_URL contains no password.",
         "Require a password in Redis and set REDIS_URL=redis://:password@host:6379/0.",
     )
@@ -77,11 +77,6 @@ def _connection_checks() -> Iterator[tuple[str, bool, str, str]]:
         "DATABASE_URL names another machine and does not require TLS.",
         "Add ?sslmode=verify-full or ?sslmode=require to DATABASE_URL, or ?sslmode=disable on a private network.",
     )
-
-
-def _has_password(url: str) -> bool:
-    """Return whether a Redis URL contains a password."""
-    return bool(ConnectionPool.from_url(url).connection_kwargs.get("password"))
 
 
 def _is_protected(database: Mapping[str, Any]) -> bool:

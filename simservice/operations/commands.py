@@ -39,9 +39,9 @@ def _reason_of(error: Exception) -> str | None:
     from django.db import InterfaceError, OperationalError
     from redis import exceptions
 
-    from simservice.telemetry.causes import cause_of
+    from simservice.telemetry.known_errors import explain
 
-    if cause := cause_of(error):
+    if cause := explain(error):
         return str(cause)
     text = str(error).partition("\n")[0].removesuffix(".")
     if isinstance(error, OperationalError | InterfaceError):

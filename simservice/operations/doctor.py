@@ -5,7 +5,7 @@ import os
 import shutil
 import ssl
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -29,9 +29,10 @@ from redis.exceptions import RedisError, ResponseError
 from simservice import clocks
 from simservice.operations import certificates
 from simservice.operations.checks import NO_MAIL
-from simservice.postgresql.migration_phases import CONTRACT, phase_of
+from simservice.postgresql.connections import is_pooled
+from simservice.postgresql.migration_rules import CONTRACT, listed, phase_of
 from simservice.redis.client import redis
-from simservice.telemetry import causes
+from simservice.telemetry import known_errors
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ def failure(message: str, advice: str) -> Finding:
 
 def failure_of(error: BaseException, problem: str, advice: str) -> Finding:
     """Return a failure with the advice for the error's cause, or with `advice` if the cause is unknown."""
-    cause = causes.cause_of(error)
+    cause = known_errors.explain(error)
     return failure(f"{problem}: {_one_line(error).removesuffix('.')}.", cause.advice if cause else advice)
 
 
@@ -99,14 +100,13 @@ def run(named_checks: dict[str, Check]) -> Iterator[tuple[str, Finding]]:
 
 
 def _findings_of(check: Check) -> Sequence[Finding]:
-    """Return the findings of one check. An unexpected error is a finding too."""
     found: list[Finding] = []
     try:
         found.extend(check())
     except (DatabaseError, RedisError) as error:
         found.append(failure_of(error, "Not checked", "Repair PostgreSQL or Redis first."))
     except Exception as error:
-        if cause := causes.cause_of(error):
+        if cause := known_errors.explain(error):
             found.append(failure(cause.problem, cause.advice))
         else:
             logger.exception("a check failed")
@@ -161,11 +161,11 @@ def check_schema() -> Iterator[Finding]:
     loader = MigrationLoader(connection)
     ours, applied = set(loader.disk_migrations), set(loader.applied_migrations)
     contracting = {key for key, migration in loader.disk_migrations.items() if phase_of(migration) == CONTRACT}
-    missing, unknown = _names(ours - applied - contracting), _names(applied - ours)
+    missing, unknown = listed(ours - applied - contracting), listed(applied - ours)
     halves = _interrupted()
     if missing:
         yield failure(f"Not applied: {missing}.", "Run `python manage.py migrate --expand`.")
-    if pending := _names(contracting - applied):
+    if pending := listed(contracting - applied):
         yield warning(
             f"Not applied: {pending}.",
             "Once no process of the previous version is running, run `python manage.py migrate`.",
@@ -181,10 +181,6 @@ def check_schema() -> Iterator[Finding]:
         yield warning(f"Migrations of a newer version are applied: {unknown}.", "Upgrade this process.")
     if not (missing or pending or halves or unknown):
         yield ok(f"all {len(ours)} migrations are applied")
-
-
-def _names(migrations: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{app}.{name}" for app, name in sorted(migrations))
 
 
 def _interrupted() -> list[str]:
@@ -241,7 +237,7 @@ def _check_snapshots() -> Iterator[Finding]:
 def check_clock() -> Iterator[Finding]:
     """Yield by how much this machine's clock differs from those of PostgreSQL and Redis."""
     for name, clock in {"PostgreSQL": clocks.database_time, "Redis": clocks.redis_time}.items():
-        if cause := causes.wrong_clock(name, ahead=clocks.seconds_ahead_of(clock)):
+        if cause := known_errors.wrong_clock(name, ahead=clocks.seconds_ahead_of(clock)):
             yield failure(cause.problem, cause.advice)
             return
     yield ok(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
@@ -367,7 +363,6 @@ def check_certificates() -> Iterator[Finding]:
 
 
 def _validity(name: str, begins: datetime, ends: datetime) -> Finding:
-    """Return whether a certificate is valid now and for some time."""
     now = datetime.now(UTC)
     if ends <= now:
         return failure(f"The certificate of {name} expired on {ends:%Y-%m-%d}.", "Renew it.")
@@ -391,3 +386,31 @@ CHECKS: dict[str, Check] = {
     "mail": check_mail,
     "certificate": check_certificates,
 }
+
+
+# What the service asks of PostgreSQL when it connects, and a pooler ignores.
+LIMITS = (
+    "idle_in_transaction_session_timeout",
+    "lock_timeout",
+    "client_connection_check_interval",
+    "statement_timeout",
+)
+UNLIMITED = "SELECT name FROM pg_settings WHERE name = ANY(%s) AND setting = '0' ORDER BY 1"
+
+
+def check_pooler() -> Iterator[Finding]:
+    """Yield the time limits that a pooler leaves out."""
+    connection.ensure_connection()
+    if not is_pooled(connection):
+        yield ok("none: connected directly to PostgreSQL")
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(UNLIMITED, [list(LIMITS)])
+        missing = [name for (name,) in cursor.fetchall()]
+    if missing:
+        yield warning(
+            f"The pooler connects without time limits: {', '.join(missing)}.",
+            "Set them in its connect_query, as deploy/pgbouncer.ini does.",
+        )
+    else:
+        yield ok("in use, with time limits")

@@ -32,7 +32,7 @@ CONNECT_SECONDS = 2
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
-class Limits:
+class StatementLimits:
     """The limits of this process: none for commands and migrations."""
 
     deadline_seconds: float | None = None
@@ -41,7 +41,7 @@ class Limits:
     tested_at = float("-inf")
 
 
-limits = Limits()
+limits = StatementLimits()
 _testing = threading.Lock()
 outage = Outage(
     "PostgreSQL",
@@ -101,7 +101,6 @@ class Connection(psycopg.Connection[Any]):
         return super().wait(_bounded(gen, self, self._is_too_late), CHECK_SECONDS, timeout)
 
     def _is_too_late(self, seconds: float) -> bool:
-        """Return whether to give up on a statement after some seconds without a response."""
         if seconds > cast(float, limits.deadline_seconds):
             return True
         if not limits.watched or seconds < STALL_SECONDS:

@@ -1,14 +1,15 @@
-"""SQL statements in files, prepared and executed several in one round trip.
+"""SQL statements in files, prepared and executed several in one round trip, and models made of their rows.
 
 Behind a pooler such as PgBouncer, they are not prepared, because each transaction can run on another connection.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from django.db import DatabaseError, NotSupportedError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, NotSupportedError, connection, transaction
+from django.db.models import Model
 from psycopg.errors import InvalidSqlStatementName
 
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
@@ -49,8 +50,10 @@ def run(*statements: str, values: Mapping[str, Any]) -> list[Row]:
     try:
         return _run(statements, values)
     except DatabaseError as error:
-        # Nothing took effect. After the rollback of a transaction, psycopg prepares all statements again.
-        if connection.in_atomic_block or not _is_unusable(error):
+        # Prepared statements become unusable if a migration changes a column's type, or if another program, such as
+        # a pooler, deallocates them. After the rollback of a transaction, psycopg prepares all statements again.
+        is_unusable = isinstance(error, NotSupportedError) or isinstance(error.__cause__, InvalidSqlStatementName)
+        if connection.in_atomic_block or not is_unusable:
             raise
         connection.close()
         return _run(statements, values)
@@ -74,14 +77,6 @@ def read_first(statement: str, *, values: Mapping[str, Any]) -> list[Row]:
         return run(statement, values=values)
 
 
-def _is_unusable(error: DatabaseError) -> bool:
-    """Return whether an error means that this connection's prepared statements cannot be executed.
-
-    Either a migration changed a column's type, or another program, such as a pooler, deallocated the statements.
-    """
-    return isinstance(error, NotSupportedError) or isinstance(error.__cause__, InvalidSqlStatementName)
-
-
 def _run(statements: tuple[str, ...], values: Mapping[str, Any]) -> list[Row]:
     wrapper: Any = connection
     with transaction.mark_for_rollback_on_error(), wrapper.prepared(pipelined=len(statements) > 1) as cursor:
@@ -91,3 +86,32 @@ def _run(statements: tuple[str, ...], values: Mapping[str, Any]) -> list[Row]:
         pass
     rows: list[Row] = cursor.fetchall()
     return rows
+
+
+M = TypeVar("M", bound=Model)
+
+
+class RowReader(Generic[M]):
+    """Makes instances of a model from some of its columns; the other fields are deferred, as with `only()`."""
+
+    def __init__(self, model: type[M], *, only: Collection[str] = (), without: Collection[str] = ()) -> None:
+        """Choose the fields by their attribute names: `only` these, or all `without` these."""
+        meta = model._meta  # noqa: SLF001 - public by its documentation
+        chosen = [
+            one for one in meta.concrete_fields if (one.attname in only if only else one.attname not in without)
+        ]
+        self._model = model
+        self._names = [one.attname for one in chosen]
+        self._converters = [
+            (number, one.from_db_value) for number, one in enumerate(chosen) if hasattr(one, "from_db_value")
+        ]
+        # The columns as a part of a SELECT
+        self.columns = ", ".join(f'{meta.db_table}."{one.column}"' for one in chosen)
+        self.width = len(chosen)
+
+    def instance(self, row: Sequence[Any]) -> M:
+        """Return the instance for a row whose first values are these columns."""
+        values = list(row[: self.width])
+        for number, convert in self._converters:
+            values[number] = convert(values[number], None, connection)
+        return self._model.from_db(DEFAULT_DB_ALIAS, self._names, values)

@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 2.0
 
 
 @cache
-def redis() -> "Redis":
+def redis() -> Redis:
     """Return this process's client: thread-safe, with a connection pool and short timeouts."""
     return Redis.from_url(
         settings.REDIS_URL,
@@ -25,23 +25,11 @@ def redis() -> "Redis":
     )
 
 
-class RedisOutage(Outage):
-    """An outage of Redis; its failures are counted."""
-
-    def __init__(self, consequence: str, *, recovery: str) -> None:
-        super().__init__("Redis", consequence=consequence, recovery=recovery, probe_seconds=TIMEOUT_SECONDS)
-
-    def record_failure(self, error: Exception) -> None:
-        """Note and count a failed command. The first one of an outage is logged."""
-        # Imported here because it uses this module's client.
-        from simservice.redis import shared_metrics
-
-        shared_metrics.record(shared_metrics.REDIS_FAILURES.increments())
-        super().record_failure(error)
-
-
-outage = RedisOutage(
-    "rate limits and progress are not available", recovery="rate limits and progress are available"
+outage = Outage(
+    "Redis",
+    consequence="rate limits and progress are not available",
+    recovery="rate limits and progress are available",
+    probe_seconds=TIMEOUT_SECONDS,
 )
 
 

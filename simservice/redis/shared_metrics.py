@@ -15,7 +15,7 @@ from itertools import accumulate, chain, product
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-from simservice.redis.client import best_effort, redis
+from simservice.redis.client import best_effort, outage, redis
 
 KEY = "metrics"
 # Between the parts of a field's name: the metric, its labels, and the bucket of a histogram.
@@ -77,7 +77,7 @@ class SharedHistogram:
 REDIS_FAILURES = SharedCounter("redis_failures", "Redis commands that failed.", {})
 
 
-class Sender:
+class Flusher:
     """Adds up the changes of this process, and sends them from a thread of its own."""
 
     def __init__(self) -> None:
@@ -116,17 +116,19 @@ class Sender:
                 self.add([changes])
 
 
-sender = Sender()
-atexit.register(sender.flush)
+flusher = Flusher()
+atexit.register(flusher.flush)
 
 
 def record(*changes: Increments) -> None:
     """Make changes within about a second. Never waits for Redis."""
-    sender.add(changes)
+    flusher.add(changes)
+
+
+outage.on_failure = lambda: record(REDIS_FAILURES.increments())
 
 
 def _send(changes: Mapping[str, float]) -> bool:
-    """Make changes in one round trip. Return True. Raises RedisError."""
     with redis().pipeline(transaction=False) as pipe:
         for field, amount in changes.items():
             pipe.hincrbyfloat(KEY, field, amount)
@@ -135,7 +137,7 @@ def _send(changes: Mapping[str, float]) -> bool:
 
 
 def read() -> dict[str, float]:
-    """Return the stored values. One command. Raises RedisError."""
+    """Return the stored values. Raises RedisError."""
     return {str(field): float(value) for field, value in redis().hgetall(KEY).items()}
 
 

@@ -1,6 +1,10 @@
-"""Storage of artifacts: a folder, or a bucket of an S3-compatible service.
+"""Storage of artifacts: a folder (`local`), or a bucket of an S3-compatible service (`s3`).
 
-Both storages overwrite existing files, store files completely or not at all, and raise only OSError.
+Both storages overwrite existing files, store files completely or not at all, and raise only OSError. They do not
+know what a file means, and delete nothing by themselves: `jobs/artifacts/` decides what is stored and for how long.
+
+Stored files are gzip files that can be read from the middle (`seekable_gzip`), so that ranges of a large report
+need not be decompressed from its beginning. Start with `ArtifactStorage` below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +14,7 @@ from typing import IO, Protocol
 MAX_REMOVED_AT_ONCE = 1000
 
 
-class Limits:
+class ReadLimits:
     """How this process waits for a bucket."""
 
     # Whether reads fail soon while the bucket does not respond, as in `web`, where each occupies a thread. Set it
@@ -18,7 +22,7 @@ class Limits:
     fails_fast = False
 
 
-limits = Limits()
+limits = ReadLimits()
 
 
 class ArtifactStorage(Protocol):

@@ -62,7 +62,6 @@ class BucketStorage(S3Storage):
         )
 
     def _open(self, name: str, mode: str = "rb") -> "File[bytes]":
-        """Open an object for reading once, from its start, as a stream."""
         if mode != "rb":
             raise ValueError(f"an object can only be opened with mode 'rb', not {mode!r}")
         response = self._get_object(name)

@@ -9,7 +9,7 @@ from typing import Any
 from django.http import HttpRequest
 from pythonjsonlogger.json import JsonFormatter
 
-from simservice.telemetry.causes import is_repeated
+from simservice.telemetry.known_errors import is_repeated
 from simservice.telemetry.metrics import route_of
 
 IDS = ("request_id", "account_id", "job_id", "attempt", "event_id", "trace_id")

@@ -10,10 +10,10 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import AttributeValue
 
-from simservice.telemetry.causes import is_repeated
+from simservice.telemetry.known_errors import is_repeated
 from simservice.telemetry.logs import log_ids
-from simservice.telemetry.tracing import Kind, Value
 
 HEADER = "traceparent"
 _propagator = TraceContextTextMapPropagator()
@@ -33,7 +33,7 @@ def _tracer() -> Tracer:
     os.environ.setdefault(
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", os.environ.setdefault("OTEL_BSP_MAX_QUEUE_SIZE", "2048")
     )
-    _limit_log()
+    limit_log()
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider.get_tracer("simservice")
@@ -48,8 +48,8 @@ class Limited(logging.Handler):
             logging.getLogger().handle(record)
 
 
-def _limit_log() -> None:
-    """Limit the lines of OpenTelemetry: it logs an error for each batch that the collector does not accept."""
+def limit_log() -> None:
+    """Limit the lines of OpenTelemetry, which logs an error for each batch that the collector does not accept."""
     library = logging.getLogger("opentelemetry")
     library.propagate = False
     library.handlers = [Limited(logging.WARNING)]
@@ -59,9 +59,9 @@ def _limit_log() -> None:
 def span(
     name: str,
     *,
-    kind: Kind,
+    kind: str,
     parent: str | None,
-    attributes: Mapping[str, Value],
+    attributes: Mapping[str, AttributeValue],
     is_dropped: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Record a block, unless `is_dropped` returns True after it.
@@ -91,7 +91,7 @@ def span(
                 recorded.end()
 
 
-def note(attributes: Mapping[str, Value]) -> None:
+def note(attributes: Mapping[str, AttributeValue]) -> None:
     """Add attributes to the current span."""
     trace.get_current_span().set_attributes(_prefixed(attributes))
 
@@ -103,5 +103,5 @@ def current_parent() -> str:
     return carrier.get(HEADER, "")
 
 
-def _prefixed(attributes: Mapping[str, Value]) -> dict[str, Value]:
+def _prefixed(attributes: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
     return {f"simservice.{name}": value for name, value in attributes.items()}

@@ -17,7 +17,7 @@ FRAME_FIELDS = ("filename", "function", "module", "lineno", "pre_context", "cont
 FLUSH_SECONDS = 2
 
 
-class Handler(EventHandler):
+class SentryHandler(EventHandler):
     """Sends each line of the log that is an error, with its ids as tags, in a thread of its own."""
 
     def __init__(self, dsn: str, level: int | str = logging.ERROR) -> None:
@@ -55,7 +55,6 @@ def _reduced(event: Any, hint: Mapping[str, Any]) -> Any:
 
 
 def _exception(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an exception without its message and the values of variables."""
     frames: Iterable[Mapping[str, Any]] = (value.get("stacktrace") or {}).get("frames", [])
     return {
         "type": value.get("type"),

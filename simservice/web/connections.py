@@ -254,7 +254,8 @@ class Connection(TConn):
         del self.received[:size]
         self.served += 1
         self.request = Request(self.cfg, IterUnreader([head]), self.client, self.served)
-        self.body = _empty_body(self.request)
+        reader = self.request.body.reader
+        self.body = ChunkedBody(self.request) if isinstance(reader, ChunkedReader) else SizedBody(reader.length)
         # gunicorn would send `100 Continue` only after it has received the body.
         self.expects_continue = self.request._expected_100_continue  # noqa: SLF001
         self.request._expected_100_continue = False  # noqa: SLF001
@@ -299,14 +300,7 @@ class Connection(TConn):
 
 @contextmanager
 def _as_not_stored() -> Iterator[None]:
-    """Convert disk errors to NotStored."""
     try:
         yield
     except OSError as error:
         raise NotStored(f"{tempfile.gettempdir()}: {error}") from error
-
-
-def _empty_body(request: Request) -> SizedBody:
-    """Return an empty body with the framing that the request's head declares."""
-    reader = request.body.reader
-    return ChunkedBody(request) if isinstance(reader, ChunkedReader) else SizedBody(reader.length)

@@ -35,7 +35,7 @@ VALIDATORS: dict[type[validators.BaseValidator] | type[validators.ProhibitNullCh
 }
 
 
-def use() -> None:
+def replace_messages() -> None:
     """Use the messages in all fields that are made from now on."""
     for field, messages in FIELDS.items():
         field.default_error_messages = {**field.__dict__.get("default_error_messages", {}), **messages}

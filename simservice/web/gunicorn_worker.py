@@ -6,7 +6,7 @@ loop like an idle one.
 A request with a malformed line, headers or framing never reaches Django, because gunicorn rejects it. The response
 has the error envelope on every path (`docs/reference/errors.md`).
 
-A request that waits for a change gives its thread back (`simservice/web/waiting.py`).
+A long-polling request gives its thread back (`simservice/web/waiting.py`).
 """
 
 import errno
@@ -29,7 +29,7 @@ from simservice.api.errors import ApiError, DiskFull, InternalError, RequestTooL
 from simservice.api.middleware import new_request_id
 from simservice.telemetry.metrics import REJECTED, THREAD_WAIT_SECONDS, WANTED
 from simservice.web.connections import RECEIVE_BYTES, Connection, NotStored
-from simservice.web.waiting import RESERVE, WAITED, Places, Wait, Watcher
+from simservice.web.waiting import RESERVE, WAITED, Places, Wait, WaitPoller
 
 # Limit on bodies in temporary files, for all connections together.
 MAX_SPOOLED_BYTES = 256 << 20
@@ -51,8 +51,8 @@ X-Request-Id: {request_id}\r
 REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error", 503: "Service Unavailable"}
 
 
-class KeptBack(Exception):
-    """The answer to a request is dropped, because the request waits for a change."""
+class LongPoll(Exception):
+    """Raised to park a long-polling request: its response is discarded."""
 
 
 class Worker(ThreadWorker):
@@ -68,9 +68,9 @@ class Worker(ThreadWorker):
         self.max_connections = (descriptors - OTHER_DESCRIPTORS) // 2
         # The others must be able to send requests.
         self.places = Places(self.max_connections * 3 // 4)
-        # Connections whose request waits for a change, by their wait
-        self.kept: dict[Wait, Connection] = {}
-        self.watcher = Watcher(lambda wait: self.method_queue.defer(self.resume, wait))
+        # Connections of long-polling requests, by their wait
+        self.parked: dict[Wait, Connection] = {}
+        self.wait_poller = WaitPoller(lambda wait: self.method_queue.defer(self.resume, wait))
         # The connection that each thread handles
         self.handled = threading.local()
 
@@ -153,7 +153,7 @@ class Worker(ThreadWorker):
     def murder_pending(self) -> None:
         """Close connections that exceed a time limit."""
         if not self.alive:
-            for wait in list(self.kept):
+            for wait in list(self.parked):
                 self.resume(wait)
         now = time.monotonic()
         if now - self.checked_at < CHECK_SECONDS:
@@ -167,7 +167,7 @@ class Worker(ThreadWorker):
         """Wait for the connection's next request, or for its end."""
         self.discard_body(conn)
         if conn.wanted:
-            self.keep(conn, conn.wanted)
+            self.park(conn, conn.wanted)
             return
         try:
             if not fs.result():
@@ -180,13 +180,13 @@ class Worker(ThreadWorker):
         else:
             self.wait_for(conn)
 
-    def keep(self, connection: Connection, wait: Wait) -> None:
-        """Wait for a change. Meanwhile, the main loop notices only whether the client leaves."""
+    def park(self, connection: Connection, wait: Wait) -> None:
+        """Wait for a change. Until then, the main loop notices only whether the client leaves."""
         connection.wanted, connection.waited = None, wait
         connection.sock.setblocking(False)  # noqa: FBT003 - the library's own form
-        self.kept[wait] = connection
+        self.parked[wait] = connection
         self.poller.register(connection, selectors.EVENT_READ, self.receive_early)
-        self.watcher.add(wait)
+        self.wait_poller.add(wait)
 
     def receive_early(self, connection: Connection) -> None:
         """Read from a connection that waits for a change. Close it if the client has left."""
@@ -199,13 +199,13 @@ class Worker(ThreadWorker):
         self.poller.unregister(connection)
         connection.received += received
         if not received:
-            self.stop_keeping(cast(Wait, connection.waited))
+            self.unpark(cast(Wait, connection.waited))
             self.close(connection)
 
-    def stop_keeping(self, wait: Wait) -> Connection | None:
+    def unpark(self, wait: Wait) -> Connection | None:
         """End a wait. Return its connection, None if it has ended already."""
-        self.watcher.forget(wait)
-        connection = self.kept.pop(wait, None)
+        self.wait_poller.forget(wait)
+        connection = self.parked.pop(wait, None)
         if connection is not None:
             self.places.release(wait.owner)
             with suppress(KeyError):
@@ -214,7 +214,7 @@ class Worker(ThreadWorker):
 
     def resume(self, wait: Wait) -> None:
         """Handle a request again, because its wait is over."""
-        connection = self.stop_keeping(wait)
+        connection = self.unpark(wait)
         if connection is not None:
             self.enqueue_req(connection)
 
@@ -229,7 +229,7 @@ class Worker(ThreadWorker):
         return self.alive and self.places.reserve(owner)
 
     def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
-        """Call the application. Raises KeptBack if the request has to wait. Runs in a thread."""
+        """Call the application. Raises LongPoll if the request has to wait. Runs in a thread."""
         connection: Connection = self.handled.connection
         environ[RESERVE] = self.reserve
         if connection.waited:
@@ -240,7 +240,7 @@ class Worker(ThreadWorker):
             return response
         response.close()
         connection.wanted = wait
-        raise KeptBack
+        raise LongPoll
 
     def handle_request(self, req: Any, conn: Connection) -> bool:
         """Respond to a request. Raises ConnectionResetError if the client does not read the response."""
@@ -251,7 +251,7 @@ class Worker(ThreadWorker):
             stays_open = bool(super().handle_request(req, conn))
             THREAD_WAIT_SECONDS.observe(waited_seconds)
             return stays_open
-        except KeptBack:
+        except LongPoll:
             return True
         except TimeoutError as error:
             raise ConnectionResetError(errno.ECONNRESET, "the client does not read the response") from error

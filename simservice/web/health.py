@@ -1,18 +1,22 @@
-"""Health endpoints: `/healthz` (liveness) and `/readyz` (readiness)."""
+"""Endpoints for monitoring: `/healthz` (liveness), `/readyz` (readiness) and `/metrics` (Prometheus)."""
 
 from concurrent.futures import ThreadPoolExecutor, wait
+from secrets import compare_digest
 from typing import Annotated, Literal, TypedDict
 
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from redis.exceptions import RedisError
 
 from simservice import clocks, worker_heartbeats
-from simservice.api.errors import NotReady, error_response
+from simservice.api.errors import NotFound, NotReady, error_response
 from simservice.api.methods import read_only
 from simservice.api.operations import Operation, ResponseSpec, documented
-from simservice.telemetry import causes
+from simservice.telemetry import known_errors
+from simservice.telemetry.metrics import exposition
 from simservice.web.error_pages import wants_json
 
 TIMEOUT_SECONDS = 2.5
@@ -44,7 +48,7 @@ HEALTHZ = Operation(
     id="getHealth",
     tag="Health",
     summary="Check liveness",
-    responses={200: ResponseSpec(description="The process is running.", shape=Alive, example={"status": "ok"})},
+    returns=ResponseSpec(description="The process is running.", shape=Alive, example={"status": "ok"}),
 )
 READYZ = Operation(
     id="getReadiness",
@@ -52,18 +56,18 @@ READYZ = Operation(
     summary="Check readiness",
     description="The service is ready if the database, Redis and at least one simulation worker are available, and "
     "this process's clock agrees with the database's.",
-    responses={
-        200: ResponseSpec(
-            description="The service is ready.",
-            shape=Readiness,
-            example={"status": "ok", **dict.fromkeys(DEPENDENCIES, True), "sandbox": LAYERS_EXAMPLE},
-        ),
+    returns=ResponseSpec(
+        description="The service is ready.",
+        shape=Readiness,
+        example={"status": "ok", **dict.fromkeys(DEPENDENCIES, True), "sandbox": LAYERS_EXAMPLE},
+    ),
+    also={
         503: ResponseSpec(
             description="The service is not ready. A client that asks for JSON with `Accept`, or sends a key, gets "
             "the error `queue_unavailable` instead, with these fields in `meta`.",
             shape=Readiness,
             example={"status": "unavailable", **dict.fromkeys(DEPENDENCIES, True), "worker": False, "sandbox": []},
-        ),
+        )
     },
 )
 
@@ -104,7 +108,7 @@ def _check_database() -> dict[str, bool | list[str]]:
     try:
         return {"database": True, "clock": clocks.is_right()}
     except DatabaseError as error:
-        causes.report_of(error)
+        known_errors.report_if_known(error)
         return {"database": False}
     finally:
         connection.close()
@@ -115,10 +119,20 @@ def _check_redis_and_workers() -> dict[str, bool | list[str]]:
     try:
         workers = worker_heartbeats.simulation_workers()
     except RedisError as error:
-        causes.report_of(error)
+        known_errors.report_if_known(error)
         return {"redis": False, "worker": False, "sandbox": []}
     return {
         "redis": True,
         "worker": worker_heartbeats.total_slots(workers) > 0,
         "sandbox": worker_heartbeats.common_layers(workers),
     }
+
+
+@read_only
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Return the metrics to callers that send `METRICS_TOKEN`, else 404."""
+    sent = request.headers.get("Authorization", "").encode()
+    expected = f"Bearer {settings.METRICS_TOKEN}".encode()
+    if not settings.METRICS_TOKEN or not compare_digest(sent, expected):
+        return error_response(NotFound(), request)
+    return HttpResponse(exposition(), content_type=CONTENT_TYPE_PLAIN_0_0_4)

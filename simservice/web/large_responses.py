@@ -56,7 +56,6 @@ class LargeResponsesMiddleware:
         return response
 
     def _begin(self, network: str) -> bool:
-        """Count a large response to a network; return whether it can be sent."""
         most = settings.MAX_LARGE_RESPONSES
         with self._lock:
             if self._sent.total() >= most or self._sent[network] >= max(1, most * 3 // 4):

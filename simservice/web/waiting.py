@@ -1,9 +1,9 @@
-"""Requests that wait for a change, such as `GET …/status?wait=25`.
+"""Long polling: requests that wait for a change, such as `GET …/status?wait=25`.
 
-A view answers at once and asks the web server to hold that answer back. The server drops the answer without
-counting it, keeps the connection, and handles the request again when the change occurs or the time is up. A
-waiting request occupies a socket and a few kilobytes, but no thread and no database connection: one thread checks
-for the changes of all of them. Another web server answers such a request at once.
+The view answers at once. If the client asked to wait, the server discards that answer without counting it, parks
+the connection, and calls the view again on a change or when the time is up. A parked request occupies a socket and
+a few kilobytes, but no thread and no database connection: one thread polls for the changes of all of them. Another
+web server answers such a request at once.
 """
 
 import logging
@@ -69,7 +69,7 @@ class Places:
                 del self._taken[owner]
 
 
-def keep_back(
+def park(
     meta: dict[str, Any],
     *,
     owner: Hashable,
@@ -78,7 +78,7 @@ def keep_back(
     seconds: float,
     read_states: ReadStates,
 ) -> None:
-    """Ask the web server to keep the answer back while `subject` is in `state`, for `seconds` at most.
+    """Ask the web server to park the request while `subject` is in `state`, for at most `seconds`.
 
     Does nothing if the request has waited, and its subject has changed or its time is over, or if the server has no
     place for another wait of `owner`.
@@ -90,8 +90,8 @@ def keep_back(
         meta[WANTED] = Wait(owner=owner, subject=subject, state=state, ends_at=ends_at, read_states=read_states)
 
 
-class Watcher:
-    """Looks for the changes of all waits in one thread, which exists while there are any.
+class WaitPoller:
+    """Polls for the changes of all waits in one thread, which exists while there are any.
 
     `notify` is called in that thread with each wait that is over.
     """
@@ -109,7 +109,7 @@ class Watcher:
             self._waits.add(wait)
             if not self._is_running:
                 self._is_running = True
-                threading.Thread(target=self._run, name="watcher", daemon=True).start()
+                threading.Thread(target=self._run, name="wait-poller", daemon=True).start()
 
     def forget(self, wait: Wait) -> None:
         """Stop looking for a change."""
@@ -117,7 +117,6 @@ class Watcher:
             self._waits.discard(wait)
 
     def _run(self) -> None:
-        """Look for changes until nothing waits."""
         while waits := self._current():
             for wait in self._over(waits):
                 self.forget(wait)
@@ -147,7 +146,6 @@ class Watcher:
 
 
 def _changed(waits: Iterable[Wait]) -> set[Wait]:
-    """Return the waits whose subject has left its state or no longer exists."""
     by_reader: dict[ReadStates, list[Wait]] = {}
     for wait in waits:
         by_reader.setdefault(wait.read_states, []).append(wait)

@@ -1,7 +1,7 @@
 """Django's WSGI handler, made robust against unusual requests."""
 
 import os
-from typing import IO, Any
+from typing import Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 from django.http.response import HttpResponseBase
@@ -28,14 +28,10 @@ class Handler(WSGIHandler):
     def __call__(self, environ: dict[str, Any], start_response: Any) -> HttpResponseBase:
         # Django reads this many bytes, and the rate limit counts them.
         if "HTTP_TRANSFER_ENCODING" in environ:
-            environ["CONTENT_LENGTH"] = str(_size(environ["wsgi.input"]))
+            # The web server has received the chunked body completely.
+            body = environ["wsgi.input"]
+            environ["CONTENT_LENGTH"] = str(body.seek(0, os.SEEK_END))
+            body.seek(0)
         elif int(environ.get("CONTENT_LENGTH") or 0) > MAX_BODY_BYTES:
             environ["CONTENT_LENGTH"] = str(MAX_BODY_BYTES + 1)
         return super().__call__(environ, start_response)
-
-
-def _size(body: IO[bytes]) -> int:
-    """Return the size of a chunked body, which the web server has received completely."""
-    size = body.seek(0, os.SEEK_END)
-    body.seek(0)
-    return size

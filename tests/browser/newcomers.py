@@ -3,8 +3,8 @@
 import re
 
 from tests.browser.chromium import Visitor
-from tests.jobs.simulators import wait_until
 from tests.stack import Stack
+from tests.waiting import wait_until
 
 
 def sign_up(visitor: Visitor, stack: Stack, *, email: str) -> None:

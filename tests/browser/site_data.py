@@ -105,7 +105,7 @@ class SiteData:
         yield View("person-remove", self.remove)
         yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
         yield from (at(name, path, part="#content") for name, path in CONSOLE.items())
-        yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/", part=".story")
+        yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/", part=".job-timeline")
         yield View("admin-action", self.choose_action, part="#content")
         yield View("admin-plan", self.change_plan, part="#content")
 

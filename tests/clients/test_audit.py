@@ -1,7 +1,6 @@
 """The audit log: each change and its event are one transaction, and events never change."""
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -24,7 +23,7 @@ from jobs.errors import JobAlreadyEnded
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Job
 from jobs.operations import operator_actions
-from jobs.results import sharing
+from jobs.results import edits
 from simservice.api.addresses import client_address
 from tests.concurrency import at_once
 from tests.factories import (
@@ -37,6 +36,7 @@ from tests.factories import (
     make_member,
     make_running_job,
 )
+from tests.waiting import wait_until
 from webhooks import endpoints, retries
 from webhooks.models import Endpoint
 
@@ -145,7 +145,7 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "disable webhook": lambda world: endpoints.disable(world.client, by=world.by),
     "cancel": lambda world: cancellation.cancel(world.waiting, by=world.by),
     "cancel running": lambda world: cancellation.cancel(world.running, by=world.by),
-    "replace links": lambda world: sharing.replace_links(world.running, by=world.by),
+    "replace links": lambda world: edits.replace_links(world.running, by=world.by),
     "requeue": lambda world: operator_actions.requeue(world.running, by=world.by),
     "release": lambda world: operator_actions.release(world.running, by=world.by),
 }
@@ -293,10 +293,20 @@ class TestKeysOfRemovedMembers:
         with transaction.atomic():
             key, _ = make_key(owner.account, by=actor_of(guest))
             removal.start()
-            time.sleep(0.5)
+            wait_until(another_waits)
         removal.join()
         assert not Membership.objects.filter(pk=guest.pk).exists()
         assert ApiKey.objects.get(pk=key.pk).state == "revoked"
+
+
+WAITS = "SELECT EXISTS(SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+
+
+def another_waits() -> bool:
+    """Return whether another connection waits for a lock of this one."""
+    with connection.cursor() as cursor:
+        cursor.execute(WAITS)
+        return bool(cursor.fetchone()[0])
 
 
 @pytest.mark.parametrize(

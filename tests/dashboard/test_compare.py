@@ -14,7 +14,7 @@ from jobs.models import Job
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.summaries import EVIL, NAMES
 from tests.factories import make_job
-from tests.jobs.results.comparison.compared_jobs import ITEM, ability, add_details, make_result, summary
+from tests.jobs.results.compared_jobs import ITEM, ability, add_details, make_result, summary
 
 pytestmark = pytest.mark.django_db
 MAX_QUERIES = 12

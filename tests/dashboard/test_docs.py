@@ -8,8 +8,7 @@ from django.test import Client
 
 import simservice.urls  # noqa: F401  the errors of all packages
 from dashboard.public import docs
-from simservice.api.errors import ApiError
-from simservice.api.examples import envelope_of, family
+from simservice.api.errors import ApiError, envelope_of, family
 from simservice.api.openapi import document
 
 

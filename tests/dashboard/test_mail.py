@@ -16,7 +16,7 @@ from simservice.web import mail
 from tests.dashboard.browsing import text_of
 from tests.dashboard.mailing import take_tasks, write_mails
 from tests.dashboard.signing_in import PASSWORD, request_sign_up
-from tests.jobs.simulators import wait_until
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("fast_hasher")]
 EMAIL = "jane@example.org"

@@ -144,16 +144,19 @@ def _do(block: Block, shell: Shell) -> None:
 
 
 def matches(expected: str, output: str) -> bool:
-    """Return whether an output is as expected: `…` is any text, and numbers with several digits are any number."""
-    words = (re.escape(part) for part in re.split(r"(\s+|…)", expected.strip()))
+    """Return whether an output is as expected.
+
+    `…` is any text, alone on a line any number of lines. Numbers with several digits are any number.
+    """
+    words = (re.escape(part) for part in re.split(r"(\n…(?=\n)|\s+|…)", expected.strip()))
     pattern = "".join(_loosened(word) for word in words)
     return re.fullmatch(pattern, output.strip(), re.DOTALL) is not None
 
 
 def _loosened(word: str) -> str:
     """Return the pattern of an escaped word of an expected output."""
-    if word == "…":
-        return ".*"
+    if word.endswith("…"):
+        return r"(\s.*)?" if word != "…" else ".*"
     if not word.replace("\\", "").strip():
         return r"\s+" if word else ""
     plain = word.replace("\\.", ".").replace("\\,", ",")

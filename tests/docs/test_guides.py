@@ -166,6 +166,8 @@ def followed_by_tests(source: str) -> set[str]:
         ("+1.0% better", "+1.0% worse", False),
         ("…\ncompleted\n", "queued\nrunning\ncompleted\n", True),
         ("…\ncompleted\n", "queued\nfailed\n", False),
+        ("Share page: …\n…\ncompleted\n", "Share page: x\ncompleted\n", True),
+        ("Share page: …\n…\ncompleted\n", "Share page: x\nfailed\n", False),
     ],
 )
 def test_outputs_are_compared_loosely(expected: str, output: str, *, is_same: bool) -> None:

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.end_to_end.conftest import METRICS_TOKEN
 from tests.stack import Stack
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
@@ -37,7 +38,7 @@ def test_the_work_of_all_processes_is_counted(stack: Stack) -> None:
     """The web server accepts the job, and a worker claims, runs and ends it."""
     before = scrape(stack)
     stack.wait_for_end(stack.submit())
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     # A worker that another test killed counts for ten more seconds.
     while (missing := COUNTED - grown(before, after := scrape(stack))) or after["slots",] != 1:
         assert time.monotonic() < deadline, (missing, after["slots",])

@@ -24,9 +24,9 @@ from clients.keys import create_key
 from jobs.models import Artifact, Build, Job, JobEvent
 from tests.factories import make_account, make_client
 from tests.jobs.simulation_workers import BEAT, CONTROL, WEBHOOKS, WORKER, wait_until_alive, worker
-from tests.jobs.simulators import wait_until
 from tests.s3_server import S3Server
 from tests.stack import TERMINAL, ApiClient
+from tests.waiting import wait_until
 from tests.web_server import web_server
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 from webhooks import endpoints

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from tests.end_to_end.test_metrics import scrape
 from tests.jobs import simulation_workers
 from tests.stack import ROOT, Stack
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(240)]
 
@@ -34,10 +34,7 @@ def three_slots(stack: Stack) -> Iterator[None]:
 
 
 def wait_for_slots(stack: Stack, count: int) -> None:
-    deadline = time.monotonic() + 60
-    while (slots := scrape(stack)["slots",]) != count:
-        assert time.monotonic() < deadline, slots
-        time.sleep(0.2)
+    wait_until(lambda: scrape(stack)["slots",] == count)
 
 
 def fees_of(stack: Stack, *lanes: str) -> list[int]:

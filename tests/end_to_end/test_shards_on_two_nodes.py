@@ -22,9 +22,9 @@ from simc import command
 from tests.factories import make_account, make_key
 from tests.jobs.shards.sharded_runs import wait_for_shard
 from tests.jobs.simulation_workers import BEAT, CONTROL, wait_until_alive, worker
-from tests.jobs.simulators import wait_until
 from tests.s3_server import S3Server
 from tests.stack import TERMINAL, ApiClient
+from tests.waiting import wait_until
 from tests.web_server import web_server
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
 import requests
 
 from tests.stack import QUICK, ROOT, Stack
+from tests.waiting import wait_until
 from tests.webhooks.receivers import Received, Receiver
 from webhooks.signing import signature
 
@@ -46,11 +46,7 @@ def configure(stack: Stack, receiver: Receiver, *, name: str) -> tuple[str, str]
 
 def wait_for_requests(receiver: Receiver, job_id: str) -> list[Received]:
     """Wait for deliveries of a job's events. Other tests use the same receiver."""
-    deadline = time.monotonic() + 30
-    while not (arrived := [each for each in receiver.received if job_id.encode() in each.body]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return arrived
+    return wait_until(lambda: [each for each in receiver.received if job_id.encode() in each.body])
 
 
 def test_the_end_of_a_job_is_delivered_to_the_receiver(stack: Stack, receiver: Receiver) -> None:

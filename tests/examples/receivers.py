@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.jobs.simulators import wait_until
 from tests.stack import ROOT
+from tests.waiting import wait_until
 from tests.webhooks.receivers import Receiver, respond
 
 FOLDER = ROOT / "examples" / "webhooks"

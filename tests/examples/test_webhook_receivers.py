@@ -17,8 +17,8 @@ import pytest
 import requests
 
 from tests.examples.receivers import COMMANDS, FOLDER, Example, forward, running_example
-from tests.jobs.simulators import wait_until
 from tests.stack import ROOT, ApiClient, Stack
+from tests.waiting import wait_until
 from tests.webhooks.receivers import Receiver
 from webhooks import signing
 

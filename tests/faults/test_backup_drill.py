@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -25,6 +25,7 @@ from tests.faults.backup_site import Site, block, settings_of
 from tests.faults.requests import PROFILE
 from tests.faults.stand_in import make_fast_stand_in
 from tests.stack import ROOT, TERMINAL
+from tests.waiting import wait_until
 from tests.webhooks.receivers import make_authority, receiving, respond
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -147,13 +148,6 @@ def query(site: Site, statement: str, *values: object) -> list[Any]:
         return database.execute(statement, values).fetchall()
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + END_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def drill() -> Iterator[Drill]:
     """A running site with two clients. PostgreSQL's user must be able to enter its folder."""
@@ -198,7 +192,7 @@ def manage(site: Site, *arguments: str) -> str:
 def wait_for_work(drill: Drill) -> None:
     """Wait until a job runs and an event could not be sent, so that the backup contains both."""
     site = drill.site
-    wait_until(lambda: query(site, IN_FLIGHT)[0][0] and query(site, UNSENT)[0][0], "there is work")
+    wait_until(lambda: query(site, IN_FLIGHT)[0][0] and query(site, UNSENT)[0][0], seconds=END_SECONDS)
 
 
 @pytest.mark.skipif("DRILL_SECONDS" not in os.environ, reason="`make drill` runs it; the other drill is stricter")
@@ -252,7 +246,7 @@ def receiving_wal(site: Site) -> Iterator[None]:
     site.allow_replication()
     process = subprocess.Popen([BASH, "-euc", block("receive")], env=site.tools(), start_new_session=True)
     try:
-        wait_until(lambda: query(site, "SELECT FROM pg_stat_replication"), "WAL is received")
+        wait_until(lambda: query(site, "SELECT FROM pg_stat_replication"))
         site.require_receiver()
         yield
     finally:
@@ -284,7 +278,7 @@ def recover(drill: Drill, *, started: float) -> dict[int, int]:
 
 def wait_for_end(site: Site) -> None:
     """Wait until no job is unfinished and no event is unsent."""
-    wait_until(lambda: not query(site, UNFINISHED)[0][0] + query(site, UNSENT)[0][0], "all work is done")
+    wait_until(lambda: not query(site, UNFINISHED)[0][0] + query(site, UNSENT)[0][0], seconds=END_SECONDS)
 
 
 def resubmit(drill: Drill) -> dict[str, tuple[str, int]]:

@@ -25,7 +25,7 @@ from localstack.supervisor import shell
 from simservice.celery import app
 from tests.factories import make_account, make_client
 from tests.faults.clocks import COMPILER, DAY, SHIFTS, build_library, shifted
-from tests.jobs.simulators import wait_until
+from tests.waiting import wait_until
 from tests.webhooks.receivers import Receiver
 from webhooks import endpoints
 from webhooks.models import Endpoint, Event
@@ -36,7 +36,7 @@ pytestmark = [
     pytest.mark.timeout(240),
 ]
 POSTGRESQLS = "that of PostgreSQL"
-DELETIONS = ("jobs.tasks.clear_expired", "privacy.tasks.delete_data", "webhooks.tasks.keep")
+DELETIONS = ("jobs.tasks.clear_expired", "privacy.tasks.delete_data", "webhooks.tasks.maintain")
 KINDS = ("web", "sim", "webhooks", "control", "beat")
 BODY = {
     "build": {"channel": "latest"},

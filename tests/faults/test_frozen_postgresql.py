@@ -22,15 +22,19 @@ from pytest_django import DjangoDbBlocker
 
 from localstack.supervisor import Supervisor
 from simservice.postgresql import base
-from simservice.postgresql.connections import WEB_STATEMENT_SECONDS
 from tests.emptying import empty_database
 from tests.factories import make_key
+from tests.faults.patient_worker import STATEMENT_SECONDS
 from tests.faults.proxy import Address, Proxy, proxy
 from tests.pgbouncer import start_pgbouncer
+from tests.waiting import wait_until
 from tests.web_server import Response, WebServer, request, web_server
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.direct]
 THREADS = 8
+PATIENT = "tests.faults.patient_worker.Worker"
+# Far longer than a notice takes on a busy machine, and shorter than the limit of statements.
+NOTICED_SECONDS = STATEMENT_SECONDS / 2
 STATIC = b"/static/css/site.css"
 SHARE = b"/share/" + b"x" * 22
 
@@ -71,7 +75,7 @@ def frozen(
 def serving(address: Address, folder: Path) -> Iterator[tuple[WebServer, Proxy]]:
     with proxy(server_socket(), address) as gate:
         reached: Address = ("127.0.0.1", gate.port) if isinstance(address, tuple) else address
-        with web_server(folder / "web.log", database_url=url_through(reached)) as web:
+        with web_server(folder / "web.log", worker=PATIENT, database_url=url_through(reached)) as web:
             yield web, gate
 
 
@@ -81,13 +85,9 @@ def timed(web: WebServer, target: bytes, *headers: bytes) -> tuple[Response, flo
     return web.send(request(target, *headers)), time.monotonic() - started
 
 
-def wait_until_answered(web: WebServer, bearer: bytes) -> float:
-    """Wait until the API answers again. Return how many seconds it took."""
-    started = time.monotonic()
-    while web.send(request(b"/v1/sim/jobs", bearer)).status != 200:
-        assert time.monotonic() - started < 20
-        time.sleep(0.1)
-    return time.monotonic() - started
+def wait_until_answered(web: WebServer, bearer: bytes) -> None:
+    """Wait until the API answers again."""
+    wait_until(lambda: web.send(request(b"/v1/sim/jobs", bearer)).status == 200)
 
 
 def test_web_answers_while_postgresql_is_frozen(frozen: tuple[WebServer, Proxy, bytes]) -> None:
@@ -105,15 +105,15 @@ def test_web_answers_while_postgresql_is_frozen(frozen: tuple[WebServer, Proxy, 
             STATIC: 200,
         }
         # Before the statements' own deadline: the outage was noticed.
-        assert max(seconds for _, seconds in answers.values()) < WEB_STATEMENT_SECONDS
+        assert max(seconds for _, seconds in answers.values()) < NOTICED_SECONDS
         refused = [pending.result() for pending in stuck]
         assert {answer.code() for answer, _ in refused} == {"queue_unavailable"}
-        assert max(seconds for _, seconds in refused) < 12
+        assert max(seconds for _, seconds in refused) < NOTICED_SECONDS
     # Later requests are not delayed.
-    assert timed(web, b"/readyz")[1] < 6
+    assert timed(web, b"/readyz")[1] < NOTICED_SECONDS
     assert timed(web, SHARE)[0].status == 503
     gate.flows.set()
-    assert wait_until_answered(web, bearer) < 10
+    wait_until_answered(web, bearer)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def pooled(
         behind = url_through(("127.0.0.1", gate.port))
         try:
             url = start_pgbouncer(supervisor, Path(folder) / "ini", database_url=behind, log=tmp_path / "log")
-            with web_server(tmp_path / "web.log", database_url=url) as web:
+            with web_server(tmp_path / "web.log", worker=PATIENT, database_url=url) as web:
                 yield web, gate, bearer
         finally:
             gate.flows.set()
@@ -218,10 +218,10 @@ def test_web_answers_while_postgresql_behind_a_pooler_is_frozen(pooled: tuple[We
         others = [clients.submit(timed, web, path) for path in (b"/healthz", STATIC)]
         answers = [pending.result() for pending in others]
         assert [answer.status for answer, _ in answers] == [200, 200]
-        assert max(seconds for _, seconds in answers) < WEB_STATEMENT_SECONDS
+        assert max(seconds for _, seconds in answers) < NOTICED_SECONDS
         refused = [pending.result() for pending in stuck]
         assert {answer.code() for answer, _ in refused} == {"queue_unavailable"}
-        assert max(seconds for _, seconds in refused) < 12
+        assert max(seconds for _, seconds in refused) < NOTICED_SECONDS
     assert timed(web, SHARE)[0].status == 503
     gate.flows.set()
-    assert wait_until_answered(web, bearer) < 10
+    wait_until_answered(web, bearer)

@@ -19,7 +19,8 @@ from tests.billing.ledger_state import LONG
 from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS
 from tests.faults.processes import QUICK, running, start_worker
-from tests.jobs.simulators import LEAVE_REPORT, make_stand_in, wait_until
+from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
+from tests.waiting import wait_until
 from webhooks.models import Event
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]

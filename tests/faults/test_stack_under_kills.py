@@ -24,8 +24,8 @@ from tests.stack import ROOT, TERMINAL, Stack, running_stack
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not LONG, reason="kills a worker six times")]
 
 ROUNDS, SLOTS, SEED = 6, 8, 1
-# Less than a lease, because the restarted worker recovers the jobs.
-RUNNING_AGAIN_SECONDS = 10.0
+# The test fails after a minute without a job: the restarted worker recovers it, and not the sweep after its lease.
+SETTINGS = {"SIM_SLOTS": str(SLOTS), "LEASE_SECONDS": "600"}
 BRANCH = "midnight"
 # When each job of a killed worker ran again or ended.
 AGAIN = """
@@ -87,7 +87,7 @@ def kill_and_measure(stack: Stack, jobs: list[int]) -> list[float]:
 def test_jobs_of_killed_workers_soon_run_again_and_leak_nothing(tmp_path: Path) -> None:
     random = Random(SEED)  # noqa: S311 - repeatable
     durations: list[float] = []
-    with running_stack(tmp_path / "stack", SIM_SLOTS=str(SLOTS)) as stack:
+    with running_stack(tmp_path / "stack", **SETTINGS) as stack:
         key = prepare(stack, tmp_path)
         pairs = [credentials_of(SEED, 4 * number) for number in range(1000)]
         secrets = [key, *(part for pair in pairs if pair for part in (pair.client_id, pair.client_secret))]
@@ -118,7 +118,6 @@ def test_jobs_of_killed_workers_soon_run_again_and_leak_nothing(tmp_path: Path) 
         f"{len(secrets)} secrets searched for"
     )
     assert (shown, remaining_keys) == ([], [])
-    assert durations[-1] < RUNNING_AGAIN_SECONDS
 
 
 def prepare(stack: Stack, folder: Path) -> str:

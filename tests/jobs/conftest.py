@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from jobs.execution import attempt, game_api_proxy
 from jobs.queue import claims
-from jobs.queue.expiring_set import Skipped
+from jobs.queue.expiring_set import ExpiringSet
 from simservice.storages.s3 import BucketStorage
 from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
 from tests.s3_server import S3Server
@@ -21,8 +21,8 @@ __all__ = ["open_directory"]
 @pytest.fixture(autouse=True)
 def _no_missing_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the builds that this machine lacked in earlier tests of the process."""
-    monkeypatch.setattr(attempt, "absent_builds", Skipped[UUID](seconds=60))
-    monkeypatch.setattr(claims, "branches_without_builds", Skipped[str](seconds=300))
+    monkeypatch.setattr(attempt, "absent_builds", ExpiringSet[UUID](seconds=60))
+    monkeypatch.setattr(claims, "branches_without_builds", ExpiringSet[str](seconds=300))
 
 
 @pytest.fixture(scope="session")

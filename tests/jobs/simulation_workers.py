@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from simservice import worker_heartbeats
-from tests.jobs.simulators import wait_until
+from tests.waiting import wait_until
 
 CELERY = [str(Path(sys.executable).with_name("celery")), "--app", "simservice"]
 # A simulation worker, as in the Procfile

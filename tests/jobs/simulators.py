@@ -4,7 +4,6 @@ import gzip
 import stat
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,14 @@ from django.db import connection
 
 from clients.models import Client
 from jobs.execution import attempt
-from jobs.execution.attempt import prepare
 from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_READS
 from jobs.models import Artifact, Build, Job
+from jobs.registry import prepare
 from tests.factories import BuildFactory, make_job
+
+# Also for the tests of shards and execution
+from tests.waiting import wait_until as wait_until
 
 REPORT = {
     "version": "1",
@@ -126,14 +128,6 @@ def run_with_action(action: Callable[[Job], object], **fields: Any) -> Job:
     attempt.execute(job)
     thread.join()
     return Job.objects.get(pk=job.pk)
-
-
-def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
-    """Wait until a condition is true; fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not become true in time"
-        time.sleep(0.05)
 
 
 def content(job: Job, kind: Artifact.Kind) -> bytes:

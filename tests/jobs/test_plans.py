@@ -14,7 +14,7 @@ from jobs.lifecycle import job_moves
 from jobs.models import Job
 from jobs.operations import metrics
 from jobs.queue import announcements, claims, forecast, position_samples, sweep
-from jobs.queue.position_samples import ExpectedSeconds, Marks
+from jobs.queue.position_samples import ExpectedSeconds, PositionSamples
 from jobs.results import listing, queries
 from tests.factories import make_job
 from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of, reindex_jobs
@@ -102,7 +102,7 @@ def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:
 def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(position_samples, "FRONT_JOBS", 300)
     monkeypatch.setattr(position_samples, "PART_JOBS", 700)
-    middle = Marks(read_to=(1, stored.pk + WAITING_JOBS // 2))
+    middle = PositionSamples(read_to=(1, stored.pk + WAITING_JOBS // 2))
     with connection.cursor() as cursor:
         # The index is the cheapest way only after a vacuum, which a transaction cannot run.
         cursor.execute("SET LOCAL enable_sort = off")

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from localstack.supervisor import Program, Supervisor
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def _folder_of(process: psutil.Process) -> Path:
     return Path("/")
 
 
-def eventually(condition: Callable[[], object], *, seconds: float = 15.0) -> bool:
+def eventually(condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS) -> bool:
     """Return whether `condition` becomes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -18,6 +18,7 @@ from sandbox import landlock
 from sandbox.confinement import Sandbox, bubblewrap_works
 from sandbox.private_directory import PrivateDirectory
 from sandbox.process import ConfinedProcess, Ended, Proxy, RunLimits
+from tests.waiting import PATIENCE_SECONDS
 
 PROXY_PORT = 3128
 HOSTILE = Path(__file__).parent / "hostile"
@@ -67,7 +68,7 @@ def alive(marker: Path) -> list[str]:
     return lines
 
 
-def eventually(condition: Callable[[], bool], *, seconds: float = 20.0) -> bool:
+def eventually(condition: Callable[[], bool], *, seconds: float = PATIENCE_SECONDS) -> bool:
     """Wait for a condition; return whether it became true in time."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,12 @@ import pytest
 
 from simservice_client.cli.exits import Exit
 from tests.sdk.commands import COMMAND, Simctl, lines_on_screen
-from tests.sdk.fake_service import KEY, Answer, Service, example, refusal, serving
+from tests.sdk.fake_service import KEY, Answer, Service, example, refusal
 
 CREDITS, LIST = "GET /v1/sim/credits", "GET /v1/sim/jobs"
 RESULT, STATUS = "GET /v1/sim/jobs/{job_id}/result", "GET /v1/sim/jobs/{job_id}/status"
 HOSTILE = "\x1b[31m\u202eevil\r\n" + "x" * 300
 PROFILE = 'mage="Frost"\n'
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture
-def simctl(service: Service, tmp_path: Path) -> Simctl:
-    return Simctl.of(tmp_path, SIMSERVICE_URL=service.url, SIMSERVICE_API_KEY=KEY)
 
 
 def assert_fails(done: subprocess.CompletedProcess[str], status: Exit, text: str) -> None:

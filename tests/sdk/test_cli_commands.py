@@ -1,7 +1,6 @@
 """The requests and the output of each command of `simctl`."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from simservice_client.cli.exits import MEANINGS, Exit
 from simservice_client.cli.parser import COMMANDS
 from tests.sdk.commands import Simctl
-from tests.sdk.fake_service import KEY, Answer, Service, example, refusal, serving
+from tests.sdk.fake_service import Answer, Service, example, refusal
 from tests.stack import ROOT
 
 RESULT, STATUS = "GET /v1/sim/jobs/{job_id}/result", "GET /v1/sim/jobs/{job_id}/status"
@@ -19,17 +18,11 @@ README = ROOT / "sdk" / "python" / "README.md"
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with serving() as running:
-        running.answers[STATUS] = [
-            Answer(example(STATUS) | {"status": "completed", "queue": None, "logEntries": None})
-        ]
-        yield running
-
-
-@pytest.fixture
-def simctl(service: Service, tmp_path: Path) -> Simctl:
-    return Simctl.of(tmp_path, SIMSERVICE_URL=service.url, SIMSERVICE_API_KEY=KEY)
+def service(service: Service) -> Service:
+    """A service on which every job has ended."""
+    completed = {"status": "completed", "queue": None, "logEntries": None}
+    service.answers[STATUS] = [Answer(example(STATUS) | completed)]
+    return service
 
 
 def document(simctl: Simctl, *arguments: str, stdin: str = "") -> Any:

@@ -3,7 +3,6 @@
 import json
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,11 @@ import pytest
 
 from simservice_client.cli.exits import Exit
 from tests.sdk.commands import COMMAND, Simctl, Terminal, lines_on_screen
-from tests.sdk.fake_service import KEY, Answer, Service, example, refusal, serving
+from tests.sdk.fake_service import KEY, Answer, Service, example, refusal
 
 CREDITS, SUBMIT = "GET /v1/sim/credits", "POST /v1/sim/jobs"
 STATUS, CANCEL = "GET /v1/sim/jobs/{job_id}/status", "POST /v1/sim/jobs/{job_id}/cancel"
 JOB = example(SUBMIT)["id"]
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with serving() as running:
-        yield running
-
-
-@pytest.fixture
-def simctl(service: Service, tmp_path: Path) -> Simctl:
-    return Simctl.of(tmp_path, SIMSERVICE_URL=service.url, SIMSERVICE_API_KEY=KEY)
 
 
 @pytest.fixture

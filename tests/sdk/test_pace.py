@@ -2,7 +2,6 @@
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from simservice_client._async import transport as async_transport
 from simservice_client._sync import artifacts, jobs, transport
 from simservice_client.cli import logs
 from simservice_client.cli.console import Console
-from tests.sdk.fake_service import KEY, Answer, Service, example, refusal, serving
+from tests.sdk.fake_service import KEY, Answer, Service, example, refusal
 
 STATUS = "GET /v1/sim/jobs/{job_id}/status"
 LIST = "GET /v1/sim/jobs"
@@ -57,12 +56,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     for module in (async_jobs, async_artifacts, async_transport):
         monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=clock.sleep_async))
     return clock
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with serving() as running:
-        yield running
 
 
 def is_slow_enough(service: Service, clock: Clock) -> bool:

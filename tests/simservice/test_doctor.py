@@ -129,13 +129,13 @@ def test_a_wrong_clock_is_found(offset: float, where: str, monkeypatch: pytest.M
 
 
 def test_the_time_to_connect_does_not_count() -> None:
-    delays = iter([0.2, 0])
+    delays = iter([4, 0])
 
     def clock() -> datetime:
         time.sleep(next(delays))
         return datetime.now(UTC)
 
-    assert abs(clocks.seconds_ahead_of(clock)) < 0.05
+    assert abs(clocks.seconds_ahead_of(clock)) < 1
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client as HttpClient
 
 from jobs.api.downloads import SAFE_HEADERS
-from simservice.web.csp import POLICY
+from simservice.web.middleware import POLICY
 from tests.factories import make_member
 from tests.routes import World, world
 

@@ -30,7 +30,8 @@ from simservice.telemetry.logs import AddIds, HidePaths, JsonLines, add_log_ids,
 from tests.billing import door
 from tests.factories import make_job, make_member
 from tests.jobs.simulation_workers import CELERY, WEBHOOKS
-from tests.jobs.simulators import claim, wait_until
+from tests.jobs.simulators import claim
+from tests.waiting import wait_until
 from tests.web_server import request, web_server
 from tests.webhooks.helpers import STEADY, end_job, make_client_with_events
 from webhooks import dispatcher
@@ -191,7 +192,7 @@ def test_a_deliverys_lines_have_the_event_and_the_job(lines: list[dict[str, Any]
     job = end_job(client)
     (attempt,) = claim_deliveries(STEADY, room=1)
     with closing(ConnectionPool()) as connections:
-        dispatcher.deliver(replace(attempt, body=cast(bytes, "text")), connections)
+        dispatcher.make_request(replace(attempt, body=cast(bytes, "text")), connections)
     ids = {"event_id": attempt.event, "job_id": job.pk, "account_id": client.account_id}
     assert lines[-1] | ids == lines[-1]
 

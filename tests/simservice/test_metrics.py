@@ -10,7 +10,7 @@ from django.test import RequestFactory
 
 from simservice.telemetry.metrics import REGISTRY, WANTED, MetricsMiddleware
 from tests.conftest import Api
-from tests.web_server import request, web_server
+from tests.web_server import read_response, request, web_server
 
 
 def get_metrics(token: str | None) -> Any:
@@ -94,10 +94,13 @@ def test_workers_of_one_web_server_add_up(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.django_db(transaction=True)
 def test_the_web_server_measures_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METRICS_TOKEN", "secret")
-    with web_server(tmp_path / "log") as web:
-        web.send(request(b"/healthz"))
+    with web_server(tmp_path / "log") as web, web.connection() as client:
         assert web.send(b"nonsense\r\n\r\n").status == 400
-        text = web.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
+        client.sendall(request(b"/healthz"))
+        assert read_response(client).status == 200
+        # On the same connection, so that the first request has been counted.
+        client.sendall(request(b"/metrics", b"Authorization: Bearer secret"))
+        text = read_response(client).body.decode()
     assert "\nsimservice_thread_wait_seconds_count 1.0\n" in text
     assert '\nsimservice_requests_rejected_total{reason="validation_failed"} 1.0\n' in text
     assert "\nprocess_open_fds " in text

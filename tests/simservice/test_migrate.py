@@ -16,7 +16,7 @@ from simservice.management.commands import migrate
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.direct("`migrate` refuses poolers")]
 SOURCE = """
 from django.db import migrations, models
-from simservice.postgresql.migration_limits import concurrently, without_limits
+from simservice.postgresql.migration_rules import concurrently, without_limits
 
 class Migration(migrations.Migration):
     dependencies = [("webhooks", {after!r})]

@@ -20,7 +20,7 @@ from redis.retry import Retry
 from localstack.redis_server import start_redis
 from localstack.supervisor import Supervisor
 from simservice.storages.s3 import BucketStorage
-from simservice.telemetry.causes import cause_of
+from simservice.telemetry.known_errors import explain
 from tests.docs.guide_runs import BASH, ROOT, blocks_of
 from tests.s3_server import RCLONE, S3Server
 
@@ -143,7 +143,7 @@ def test_a_bucket_accepts_both_keys_during_a_rotation(tmp_path: Path) -> None:
     assert second.open("a").read() == b"text"
     with pytest.raises(OSError, match="GetObject") as raised:
         first.open("a")
-    cause = cause_of(raised.value)
+    cause = explain(raised.value)
     assert cause is not None
     assert cause.advice == "Check `ARTIFACTS_ACCESS_KEY_ID`."
     server.stop()

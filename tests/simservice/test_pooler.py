@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from billing.models import Plan
-from simservice.operations import pooler
+from simservice.operations import doctor
 from simservice.operations.doctor import Level
 from simservice.postgresql.connections import is_pooled
 from simservice.postgresql.statements import run
@@ -39,12 +39,12 @@ def test_iterators_use_no_cursors_of_postgresql() -> None:
 
 
 def test_the_limits_of_the_deployment_are_complete() -> None:
-    (finding,) = pooler.check_pooler()
+    (finding,) = doctor.check_pooler()
     assert finding.level == Level.OK
 
 
 def test_missing_limits_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooler, "is_pooled", lambda _: True)
-    monkeypatch.setattr(pooler, "LIMITS", ("transaction_timeout", "lock_timeout"))
-    (finding,) = pooler.check_pooler()
+    monkeypatch.setattr(doctor, "is_pooled", lambda _: True)
+    monkeypatch.setattr(doctor, "LIMITS", ("transaction_timeout", "lock_timeout"))
+    (finding,) = doctor.check_pooler()
     assert (finding.level, "transaction_timeout." in finding.message) == (Level.WARNING, True)

@@ -21,7 +21,7 @@ def refuse() -> str:
 
 def failures() -> float:
     """Return the number of failed commands that all processes have counted."""
-    shared_metrics.sender.flush()
+    shared_metrics.flusher.flush()
     return shared_metrics.read().get("redis_failures", 0)
 
 

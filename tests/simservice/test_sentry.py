@@ -14,7 +14,7 @@ from django.conf import settings
 from clients import keys
 from localstack.redis_server import free_port
 from tests.http_receiver import HttpReceiver, http_receiver
-from tests.jobs.simulators import wait_until
+from tests.waiting import wait_until
 from tests.web_server import request, web_server
 
 # A process that logs an error with secrets wherever a record or an exception can have some.

@@ -11,8 +11,8 @@ from django.conf import settings
 from redis.exceptions import ConnectionError as RedisDown
 
 from simservice.redis import client, shared_metrics
-from simservice.redis.shared_metrics import Sender, SharedCounter, SharedHistogram
-from tests.jobs.simulators import wait_until
+from simservice.redis.shared_metrics import Flusher, SharedCounter, SharedHistogram
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("empty_redis")
 
@@ -43,7 +43,7 @@ def test_processes_add_up() -> None:
 
 
 def test_buckets_of_a_histogram_are_cumulative() -> None:
-    sender = Sender()
+    sender = Flusher()
     sender.add([SECONDS.increments(seconds, "home") for seconds in (0.5, 1, 2, 30, -1)])
     sender.flush()
     assert values(SECONDS) == {
@@ -56,7 +56,7 @@ def test_buckets_of_a_histogram_are_cumulative() -> None:
 
 
 def test_what_redis_refuses_is_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    sender = Sender()
+    sender = Flusher()
     monkeypatch.setattr(sender, "start", lambda: None)
     with monkeypatch.context() as broken:
         broken.setattr(shared_metrics, "_send", _fail)
@@ -74,7 +74,7 @@ def _fail(_: Any) -> None:
 
 def test_changes_are_sent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_metrics, "SEND_SECONDS", 0.01)
-    sender = Sender()
+    sender = Flusher()
     sender.add([EATEN.increments("red")])
     wait_until(lambda: bool(shared_metrics.read()))
     thread = sender._thread
@@ -85,7 +85,7 @@ def test_changes_are_sent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_change_is_lost_between_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_metrics, "SEND_SECONDS", 0.001)
-    sender = Sender()
+    sender = Flusher()
 
     def count() -> None:
         for _ in range(500):

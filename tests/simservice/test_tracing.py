@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from jobs.models import Job
-from simservice.telemetry import causes, open_telemetry, tracing
+from simservice.telemetry import known_errors, open_telemetry, tracing
 from simservice.telemetry.metrics import WANTED
 from simservice.telemetry.tracing import TracingMiddleware
 from tests.conftest import Api
@@ -112,7 +112,7 @@ def test_health_checks_are_not_traced(spans: InMemorySpanExporter) -> None:
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process that has logged nothing yet and has no tracer."""
-    monkeypatch.setattr(causes, "_logged", {})
+    monkeypatch.setattr(known_errors, "_logged", {})
     before = dict(os.environ)
     yield
     for name in set(os.environ) - set(before):
@@ -134,7 +134,7 @@ def test_a_process_that_ends_sends_one_batch(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("fresh")
 def test_a_missing_collector_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    open_telemetry._limit_log()
+    open_telemetry.limit_log()
     for _ in range(3):
         logging.getLogger("opentelemetry.exporter").error("Failed to export span batch")
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -5,10 +5,10 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import psutil
 import pytest
@@ -23,6 +23,7 @@ from jobs.models import Job
 from simservice.web.waiting import Places
 from tests.factories import make_job, make_key, make_running_job
 from tests.simservice.strict_worker import CONNECTIONS
+from tests.waiting import wait_until
 from tests.web_server import Response, WebServer, read_response, request, web_server
 
 # Committed, so that the server sees it
@@ -32,7 +33,7 @@ pytestmark = [
     pytest.mark.xdist_group("web"),
     pytest.mark.timeout(180),
 ]
-MANY = 500
+MANY = 200
 ACCOUNTS = 10
 PLACES = CONNECTIONS * 3 // 4
 # Far longer than a notice takes on a busy machine, and shorter than the wait.
@@ -88,14 +89,6 @@ def publish(job: Job, percent: float) -> None:
 def worker_of(server: WebServer) -> psutil.Process:
     """Return the process of the server that handles requests."""
     return psutil.Process(server.process.pid).children(recursive=True)[-1]
-
-
-def eventually(condition: Callable[[], Any]) -> None:
-    """Wait until a condition is true."""
-    deadline = time.monotonic() + SOON_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_the_end_of_a_job_is_answered_when_it_happens(web: WebServer, key: tuple[ApiKey, str]) -> None:
@@ -165,10 +158,12 @@ def test_a_wait_counts_as_one_request(web: WebServer, key: tuple[ApiKey, str]) -
 
 def test_a_wait_is_measured_once(tmp_path: Path, key: tuple[ApiKey, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METRICS_TOKEN", "secret")
-    with web_server(tmp_path / "log") as web:
-        with Waiting(web, make_job(key[0].client), key[1], seconds=1) as waiting:
-            waiting.answer()
-        text = web.send(request(b"/metrics", b"Authorization: Bearer secret")).body.decode()
+    job, secret = make_job(key[0].client), key[1]
+    with web_server(tmp_path / "log") as web, Waiting(web, job, secret, seconds=1) as waiting:
+        waiting.answer()
+        # On the same connection, so that the wait has been counted.
+        waiting.socket.sendall(request(b"/metrics", b"Authorization: Bearer secret"))
+        text = waiting.answer().body.decode()
     route = '{method="GET",route="v1/sim/jobs/<str:job_id>/status",status="200"}'
     assert f"simservice_request_seconds_count{route} 2.0" in text
     assert "\nsimservice_thread_wait_seconds_count 2.0\n" in text
@@ -188,7 +183,7 @@ def test_many_wait_without_threads_or_database_connections(web: WebServer, key: 
     with ExitStack() as stack:
         numbers = [n % ACCOUNTS for n in range(MANY)]
         all_waiting = [stack.enter_context(Waiting(web, jobs[n], keys[n][1])) for n in numbers]
-        eventually(lambda: open_sockets(web) >= MANY)
+        wait_until(lambda: open_sockets(web) >= MANY)
         assert web.send(request(b"/healthz")).status == 200
         assert database_connections() <= 11
         assert worker_of(web).num_threads() <= 14
@@ -222,16 +217,16 @@ def answered(all_waiting: Sequence[Waiting]) -> list[int]:
 def test_a_client_that_leaves_costs_nothing(web: WebServer, key: tuple[ApiKey, str]) -> None:
     before = open_sockets(web)
     with Waiting(web, make_job(key[0].client), key[1]) as waiting:
-        eventually(lambda: open_sockets(web) > before)
+        wait_until(lambda: open_sockets(web) > before)
         assert not waiting.is_answered(within=QUIET_SECONDS)
-    eventually(lambda: open_sockets(web) <= before)
+    wait_until(lambda: open_sockets(web) <= before)
 
 
 def test_an_account_leaves_half_of_the_places_to_others(strict: WebServer, key: tuple[ApiKey, str]) -> None:
     job, (other, secret) = make_job(key[0].client), make_key()
     with ExitStack() as stack:
         greedy = [stack.enter_context(Waiting(strict, job, key[1])) for _ in range(PLACES + 5)]
-        eventually(lambda: len(answered(greedy)) >= PLACES // 2 + 5)
+        wait_until(lambda: len(answered(greedy)) >= PLACES // 2 + 5)
         all_waiting = [stack.enter_context(Waiting(strict, make_job(other.client), secret)) for _ in range(3)]
         time.sleep(QUIET_SECONDS)
         assert (len(answered(greedy)), len(answered(all_waiting))) == (PLACES // 2 + 5, 0)
@@ -260,7 +255,7 @@ def test_changes_are_seen_after_a_lost_database_connection(web: WebServer, key: 
 
 def test_a_stopping_server_answers(stoppable: WebServer, key: tuple[ApiKey, str]) -> None:
     with Waiting(stoppable, make_job(key[0].client), key[1]) as waiting:
-        eventually(lambda: open_sockets(stoppable))
+        wait_until(lambda: open_sockets(stoppable))
         assert not waiting.is_answered(within=QUIET_SECONDS)
         os.kill(stoppable.process.pid, signal.SIGTERM)
         assert waiting.is_answered()

@@ -9,7 +9,6 @@ from pytest_django import Settings
 
 from clients.audit import SYSTEM
 from clients.models import Client
-from simservice.network import name_resolution
 from tests.factories import make_account, make_client
 from tests.webhooks.receivers import Authority, Receiver, make_authority, receiving
 from webhooks import dispatcher, endpoints, http_client
@@ -56,7 +55,7 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def resolve_to(*addresses: str) -> None:
         future = Future[list[str]]()
         future.set_result(list(addresses))
-        monkeypatch.setattr(name_resolution, "ask_resolver", lambda *_: future)
+        monkeypatch.setattr("simservice.network.addresses.ask_resolver", lambda *_: future)
 
     return resolve_to
 

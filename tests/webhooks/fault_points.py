@@ -24,11 +24,11 @@ def after_claim(action: Action) -> None:
 POINTS: dict[str, Arm] = {
     "claimed, not committed": partial(after, claims, "start_attempts"),
     "claimed": after_claim,
-    "before the request": partial(before, dispatcher, "deliver"),
+    "before the request": partial(before, dispatcher, "make_request"),
     "connected": partial(before, TLSSocket, "do_handshake"),
     "TLS started": partial(after, TLSSocket, "do_handshake"),
     "request sent": partial(before, Connection, "getresponse"),
-    "response received": partial(after, dispatcher, "deliver"),
+    "response received": partial(after, dispatcher, "make_request"),
     "before the outcome is recorded": partial(before, retries, "record_responses"),
     "outcome logged, not committed": partial(after, retries, "end_attempts"),
     "health updated, not committed": partial(after, retries, "update_health"),

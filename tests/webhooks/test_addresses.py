@@ -11,8 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from simservice.network import addresses
-from simservice.network.addresses import AddressRefused
-from simservice.network.special_ranges import IPV4, IPV6
+from simservice.network.addresses import IPV4, IPV6, AddressRefused
 from tests.webhooks.connections import connections
 from tests.webhooks.corpus import ACCEPTED, ADDRESSES, PUBLIC, REFUSED
 from tests.webhooks.receivers import Receiver

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from clients.models import Client
 from tests.webhooks.helpers import end_job
 from tests.webhooks.receivers import Authority, Receiver, certificate, make_authority, receiving, respond
-from webhooks import advice, connection_pool, endpoints, http_client, maintenance, tasks
+from webhooks import connection_pool, endpoints, http_client, labels, maintenance, tasks
 from webhooks.connection_pool import ConnectionPool
 from webhooks.http_client import Response
 from webhooks.models import Delivery, Endpoint
@@ -100,7 +100,7 @@ def test_an_expired_certificate_is_explained(tmp_path: Path, settings: Settings)
 
 
 def test_another_certificate_error_keeps_its_reason() -> None:
-    assert advice.on_tls(23, "certificate revoked") == "Certificate revoked."
+    assert labels.tls_advice(23, "certificate revoked") == "Certificate revoked."
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -122,7 +122,8 @@ def test_a_redirect_names_its_target(status: int, receiver: Receiver) -> None:
     ],
 )
 def test_a_target_is_one_short_printable_line(location: str, target: str) -> None:
-    assert advice.redirect_target("https://example.org/hook", location) == target
+    detail = labels.redirect_detail(302, "https://example.org/hook", location)
+    assert detail == (f"Redirects to {target}" if target else "")
 
 
 def test_a_redirect_without_a_target_has_no_detail(receiver: Receiver) -> None:
@@ -130,11 +131,11 @@ def test_a_redirect_without_a_target_has_no_detail(receiver: Receiver) -> None:
 
 
 def test_common_statuses_have_different_advice() -> None:
-    texts = {status: advice.on_status(status) for status in (301, 304, 401, 403, 404, 405, 410)}
+    texts = {status: labels.status_advice(status) for status in (301, 304, 401, 403, 404, 405, 410)}
     assert all(texts.values())
     assert len(set(texts.values())) == len(texts)
-    assert texts[301] == advice.on_status(308) == "Configure the final URL; redirects are not followed."
-    assert advice.on_status(500) == advice.on_status(200) == advice.on_status(None) == ""
+    assert texts[301] == labels.status_advice(308) == "Configure the final URL; redirects are not followed."
+    assert labels.status_advice(500) == labels.status_advice(200) == labels.status_advice(None) == ""
 
 
 @pytest.mark.django_db(transaction=True)

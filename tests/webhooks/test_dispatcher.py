@@ -16,7 +16,7 @@ from pytest_django import Settings
 from clients.audit import SYSTEM
 from clients.models import Client, Membership
 from tests.factories import make_account, make_client
-from tests.jobs.simulators import wait_until
+from tests.waiting import wait_until
 from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Receiver, respond
 from webhooks import connection_pool, dispatcher, endpoints, http_client, maintenance, retries, tasks

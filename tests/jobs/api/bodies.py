@@ -22,5 +22,5 @@ def body_with(path: str, value: Any) -> dict[str, Any]:
 
 
 def only_in(variant: str) -> pytest.MarkDecorator:
-    """Return the mark of a test that runs in one variant only."""
+    """Return the mark of tests of one variant, or of what is the same in both."""
     return pytest.mark.parametrize("variant", [variant], indirect=True)

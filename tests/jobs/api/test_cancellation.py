@@ -16,6 +16,9 @@ from jobs.models import Job, JobEvent
 from tests.concurrency import at_once
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job
+from tests.jobs.api.bodies import only_in
+
+pytestmark = only_in("C")
 
 
 @pytest.mark.django_db

@@ -8,7 +8,9 @@ from jobs.artifacts import credentials
 from jobs.artifacts.credentials import GameCredentials
 from jobs.models import Job
 from tests.conftest import Api
-from tests.jobs.api.bodies import BODY
+from tests.jobs.api.bodies import BODY, only_in
+
+pytestmark = only_in("C")
 
 ID, SECRET = "X-Bnet-Client-Id", "X-Bnet-Client-Secret"
 PAIR = {"bnetClientId": "an-id", "bnetClientSecret": "a-secret"}

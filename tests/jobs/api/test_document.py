@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
-from simservice.api.examples import family
+from simservice.api.errors import family
 from simservice.api.openapi import document
 from tests.jobs.api.bodies import only_in
 from tests.jobs.api.contract.operations import responses, webhook_body

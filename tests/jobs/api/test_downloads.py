@@ -20,8 +20,9 @@ from jobs.models import Artifact
 from simservice.storages import seekable_gzip
 from simservice.storages.seekable_gzip import SEGMENT_BYTES
 from tests.factories import make_running_job
+from tests.jobs.api.bodies import only_in
 
-pytestmark = pytest.mark.usefixtures("each_storage")
+pytestmark = [pytest.mark.usefixtures("each_storage"), only_in("C")]
 
 HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
 

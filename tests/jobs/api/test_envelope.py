@@ -13,6 +13,9 @@ from clients.keys import checksum
 from clients.models import ApiKey
 from tests.conftest import Api
 from tests.factories import make_job, make_key, unknown_key
+from tests.jobs.api.bodies import only_in
+
+pytestmark = only_in("C")
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 

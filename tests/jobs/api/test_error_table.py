@@ -2,7 +2,7 @@
 
 import pytest
 
-from simservice.api.examples import family
+from simservice.api.errors import family
 from tests.jobs.api.error_cases import CASES, CaseContext
 
 

@@ -15,7 +15,10 @@ from simservice.web.wsgi_handler import Handler
 from tests.conftest import Api
 from tests.factories import make_account, make_key
 from tests.jobs.api import hostile_bodies as hostile
+from tests.jobs.api.bodies import only_in
 from tests.jobs.api.hostile_bodies import Body
+
+pytestmark = [only_in("C"), pytest.mark.timeout(600)]
 
 # The target is 0.25 on an idle machine; CPU time grows when other processes use the caches.
 SECONDS = 0.5

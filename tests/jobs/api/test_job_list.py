@@ -13,6 +13,9 @@ from simservice.api.pagination import make_cursor
 from simservice.ids import first_id_of
 from tests.conftest import Api
 from tests.factories import make_job, make_running_job, start_attempt
+from tests.jobs.api.bodies import only_in
+
+pytestmark = only_in("C")
 
 
 @pytest.fixture

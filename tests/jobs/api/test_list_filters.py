@@ -16,6 +16,9 @@ from jobs.results import listing
 from simservice.ids import first_id_of
 from tests.conftest import Api
 from tests.factories import make_account, make_client, make_job
+from tests.jobs.api.bodies import only_in
+
+pytestmark = only_in("C")
 
 METADATA = {"season": "3", "a.b": "x=y&z", "empty": "", "ü \n😀": 'é"\\\u2028', "metadata.season": "4"}
 

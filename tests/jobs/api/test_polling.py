@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from clients.models import ApiKey, Client
-from jobs.api import wait_state
+from jobs.api import polling
 from jobs.api.polling import poll_after_seconds
 from jobs.enums import Status
 from jobs.lifecycle import job_moves
@@ -146,7 +146,7 @@ def test_states_are_read_at_once(client: Client, django_assert_num_queries: Djan
     waiting, running, ended = make_job(client), make_running_job(client=client), make_completed_job(client=client)
     Publisher(running).publish(Progress(percent=40.9, stage=None))
     with django_assert_num_queries(1):
-        states = wait_state.states_of([waiting.pk, running.pk, ended.pk, 1])
+        states = polling.states_of([waiting.pk, running.pk, ended.pk, 1])
     assert states == {waiting.pk: ("pending", 0), running.pk: ("running", 40), ended.pk: ("completed", 0)}
     for job in (waiting, running):
-        assert wait_state.state_of(job, progress_of(job)) == states[job.pk]
+        assert polling.state_of(job, progress_of(job)) == states[job.pk]

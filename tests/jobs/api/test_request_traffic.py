@@ -11,11 +11,11 @@ from jobs.models import Job
 from jobs.queue import announcements
 from tests.conftest import Api
 from tests.factories import make_job
-from tests.jobs.api.bodies import BODY
+from tests.jobs.api.bodies import BODY, only_in
 from tests.redis_commands import redis_commands
 from tests.statements import Traffic, traffic
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), only_in("C")]
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,8 @@ from simservice.ids import first_id_of, next_id
 from simservice.redis.client import outage, redis
 from tests.factories import make_job, make_running_job
 from tests.jobs.game_api import HOST, FakeGameApi, echo, serving
-from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_with_action, wait_until
+from tests.jobs.simulators import LEAVE_REPORT, REPORT, claim, content, make_stand_in, run_with_action
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

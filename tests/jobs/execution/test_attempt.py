@@ -11,6 +11,7 @@ from django.core.files.storage import default_storage
 from django.db import OperationalError
 from pytest_django import Settings
 
+from jobs import registry
 from jobs.artifacts import artifact_files
 from jobs.errors import WorkerStops
 from jobs.execution import attempt, verdict
@@ -215,7 +216,7 @@ def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypa
     def broken(job: Job, **named: Any) -> None:
         raise OperationalError
 
-    monkeypatch.setattr(attempt, "prepare", broken)
+    monkeypatch.setattr(registry, "prepare", broken)
     job = run()
     assert (job.status, job.error_code) == ("starting", None)
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 from billing.models import Hold
 from jobs import registry
 from jobs.enums import Channel
-from jobs.execution.attempt import prepare
 from jobs.lifecycle import job_moves
 from jobs.models import Build, Job, JobProfile
+from jobs.registry import prepare
 from tests.factories import BuildFactory, make_job, make_running_job
 from tests.statements import traffic
 

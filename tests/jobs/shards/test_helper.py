@@ -99,7 +99,7 @@ def test_a_helper_stops_when_its_attempt_is_over(tmp_path: Path) -> None:
         assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="shut down")
 
     assert status_after(stage, end_attempt) == ("running", 0)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_a_helper_stops_when_its_stage_is_removed(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_hint_stops_a_helper_soon(tmp_path: Path, settings: Settings) -> None:
         at.append(time.monotonic())
 
     assert status_after(stage, stop) == ("stopped", 0)
-    assert time.monotonic() - at[0] < 4
+    assert time.monotonic() - at[0] < 20
     assert allotted(stage) == 0
 
 

@@ -325,9 +325,9 @@ BIG = "$(big)=" + "b" * 1_000_000 + "\n"
     ids=lambda value: repr(value[:12]) if isinstance(value, str) else None,
 )
 def test_malicious_input_is_analysed_in_bounded_time(text: str, refused: int) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     analysis = analysed(text)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert analysis.refused == refused
     assert all(len(refusal.reason) < 200 for refusal in analysis.refusals)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 
 from simservice.api.jsonschema import Register, Schema, schema_of
-from simservice.api.shapes import Rule
+from simservice.shapes import Rule
 
 
 class Colour(StrEnum):

@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 import jobs.api.errors  # noqa: F401  registers the errors of jobs
-from simservice.api.examples import envelope_of, example_of, family
+from simservice.api.errors import envelope_of, example_of, family
 from simservice.api.openapi import DocumentGenerator, document
 
 COMMAND = [sys.executable, "manage.py", "openapi", "--check"]

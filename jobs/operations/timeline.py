@@ -1,4 +1,4 @@
-"""The story of a job: everything that is recorded about it, in order of time, for the admin."""
+"""The timeline of a job: everything that is recorded about it, in order of time, for the admin."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ MAX_OF_A_KIND = 200
 SUCCESSFUL = Q(exit_code="0", stopped_for="")
 
 
-class Moment(NamedTuple):
+class TimelineEntry(NamedTuple):
     """Something that happened to a job, and the object with more about it, if there is one."""
 
     at: datetime
@@ -29,65 +29,65 @@ class Moment(NamedTuple):
     subject: Model | None = None
 
 
-class Step(NamedTuple):
-    """A moment, and the time since the one before it."""
+class TimedEntry(NamedTuple):
+    """An entry, and the time since the one before it."""
 
-    moment: Moment
+    entry: TimelineEntry
     since_last: timedelta
 
 
-class Story(NamedTuple):
-    """The steps of a job, oldest first, and whether older records were left out."""
+class JobTimeline(NamedTuple):
+    """The entries of a job, oldest first, and whether older records were left out."""
 
-    steps: list[Step]
+    entries: list[TimedEntry]
     is_shortened: bool
 
 
-def story_of(job: Job, *, may_view: Callable[[type[Model]], bool]) -> Story:
-    """Return the story of a job from the records that the reader may view. At most eight queries.
+def timeline_of(job: Job, *, may_view: Callable[[type[Model]], bool]) -> JobTimeline:
+    """Return the timeline of a job from the records that the reader may view.
 
-    `job` is loaded with its client and API key. Moments of the same time are in the order of `SOURCES`.
+    `job` is loaded with its client and API key. Entries of the same time are in the order of `SOURCES`.
     """
-    moments, is_shortened = list(_of_job(job)), False
+    entries, is_shortened = list(_of_job(job)), False
     if may_view(Run):
-        moments += _of_stages(job)
-    for rows_of, moments_of in SOURCES:
+        entries += _of_stages(job)
+    for rows_of, entries_of in SOURCES:
         rows = rows_of(job)
         if may_view(rows.model):
             latest = list(rows.order_by("-pk")[: MAX_OF_A_KIND + 1])
             is_shortened |= len(latest) > MAX_OF_A_KIND
-            moments += moments_of(latest[MAX_OF_A_KIND - 1 :: -1])
-    moments.sort(key=lambda moment: moment.at)
-    gaps = [after.at - before.at for before, after in pairwise(moments)]
-    return Story([*map(Step, moments, [timedelta(), *gaps])], is_shortened)
+            entries += entries_of(latest[MAX_OF_A_KIND - 1 :: -1])
+    entries.sort(key=lambda entry: entry.at)
+    gaps = [after.at - before.at for before, after in pairwise(entries)]
+    return JobTimeline([*map(TimedEntry, entries, [timedelta(), *gaps])], is_shortened)
 
 
-def _of_job(job: Job) -> Iterator[Moment]:
+def _of_job(job: Job) -> Iterator[TimelineEntry]:
     """Yield what the job itself records."""
     source = f"key {job.api_key}" if job.api_key else "the dashboard"
-    yield Moment(job.created_at, "job", f"Submitted by {source} for client {job.client.name}", job.api_key)
+    yield TimelineEntry(job.created_at, "job", f"Submitted by {source} for client {job.client.name}", job.api_key)
     if job.cancel_requested_at:
-        yield Moment(job.cancel_requested_at, "job", "Cancellation requested")
+        yield TimelineEntry(job.cancel_requested_at, "job", "Cancellation requested")
     if job.cleared_at:
-        yield Moment(job.cleared_at, "job", "Files and profile removed at the end of the retention period")
+        yield TimelineEntry(job.cleared_at, "job", "Files and profile removed at the end of the retention period")
 
 
-def _of_changes(changes: list[JobEvent]) -> Iterator[Moment]:
+def _of_changes(changes: list[JobEvent]) -> Iterator[TimelineEntry]:
     """Yield the changes of the status, except the submission, which the job itself records."""
     for change in changes:
         reason = f" ({change.reason})" if change.reason else ""
         if change.from_status:
-            yield Moment(change.at, "status", f"{labels.event(change)}{reason}")
+            yield TimelineEntry(change.at, "status", f"{labels.event(change)}{reason}")
 
 
-def _of_audit(events: list[AuditEvent]) -> Iterator[Moment]:
+def _of_audit(events: list[AuditEvent]) -> Iterator[TimelineEntry]:
     for event in events:
         change = event.action.removeprefix("job.").capitalize()
-        yield Moment(event.at, "audit", f"{change} by {event.actor}", event)
+        yield TimelineEntry(event.at, "audit", f"{change} by {event.actor}", event)
 
 
-def _of_stages(job: Job) -> Iterator[Moment]:
-    """Yield the first start and the last end of several successful runs of a stage. One query."""
+def _of_stages(job: Job) -> Iterator[TimelineEntry]:
+    """Yield the first start and the last end of several successful runs of a stage."""
     runs = Run.objects.filter(SUCCESSFUL, job=job).order_by()
     stages = runs.values("attempt", "stage", "build", "build__git_branch", "build__commit")
     for stage in stages.annotate(
@@ -103,10 +103,10 @@ def _of_stages(job: Job) -> Iterator[Moment]:
         name = f"Attempt {stage['attempt']}, stage {stage['stage']}"
         of = f"of {stage['count']:,} successful simulators"
         text = f"{name}: first {of} started on {build}, slots used: {stage['slots']}"
-        yield Moment(stage["start"], "run", text, build)
+        yield TimelineEntry(stage["start"], "run", text, build)
         text = f"{name}: last {of} ended, {stage['ms'] / 1000:,.1f} s in total"
         used = f"at most {stage['memory'] / 2**20:,.0f} MiB{_lacking(*stage['layers'])}"
-        yield Moment(stage["end"], "run", f"{text}, {used}")
+        yield TimelineEntry(stage["end"], "run", f"{text}, {used}")
 
 
 def _other_runs(job: Job) -> QuerySet[Run]:
@@ -117,16 +117,18 @@ def _other_runs(job: Job) -> QuerySet[Run]:
     return runs.filter(~SUCCESSFUL | Q(pk__in=alone)).select_related("build")
 
 
-def _of_runs(runs: list[Run]) -> Iterator[Moment]:
+def _of_runs(runs: list[Run]) -> Iterator[TimelineEntry]:
     for run in runs:
         yield from _of_run(run)
 
 
-def _of_run(run: Run) -> Iterator[Moment]:
+def _of_run(run: Run) -> Iterator[TimelineEntry]:
     name = f"Attempt {run.attempt}, stage {run.stage}, shard {run.shard}, try {run.try_number}"
-    yield Moment(run.started_at, "run", f"{name}: simulator started on {run.build}, slot {run.seat}", run.build)
+    yield TimelineEntry(
+        run.started_at, "run", f"{name}: simulator started on {run.build}, slot {run.seat}", run.build
+    )
     if run.ended_at:
-        yield Moment(run.ended_at, "run", f"{name}: simulator ended, {_end_of(run)}")
+        yield TimelineEntry(run.ended_at, "run", f"{name}: simulator ended, {_end_of(run)}")
 
 
 def _end_of(run: Run) -> str:
@@ -142,37 +144,37 @@ def _lacking(*sandboxes: list[str]) -> str:
     return f", without {', '.join(sorted(lacking))}" if lacking else ""
 
 
-def _of_artifacts(artifacts: list[Artifact]) -> Iterator[Moment]:
+def _of_artifacts(artifacts: list[Artifact]) -> Iterator[TimelineEntry]:
     """Yield artifacts without their tokens, which would allow downloads."""
     for artifact in artifacts:
         stage = f" of stage {artifact.stage}" if artifact.stage else ""
         name = labels.ARTIFACTS[Artifact.Kind(artifact.kind)]
-        yield Moment(artifact.created_at, "file", f"{name}{stage} stored, {artifact.bytes:,} bytes")
+        yield TimelineEntry(artifact.created_at, "file", f"{name}{stage} stored, {artifact.bytes:,} bytes")
 
 
-def _of_entries(entries: list[Entry]) -> Iterator[Moment]:
+def _of_entries(entries: list[Entry]) -> Iterator[TimelineEntry]:
     for entry in entries:
         reason = f" ({entry.reason})" if entry.reason else ""
         text = f"{entry.credits:,} credits, {entry.source} → {entry.target}{reason}"
-        yield Moment(entry.at, "credits", text, entry)
+        yield TimelineEntry(entry.at, "credits", text, entry)
 
 
-def _of_events(events: list[Event]) -> Iterator[Moment]:
+def _of_events(events: list[Event]) -> Iterator[TimelineEntry]:
     for event in events:
         state = f"{event.state} ({event.failure})" if event.failure else event.state
-        yield Moment(event.created_at, "webhook", f"Webhook event created, now {state}", event)
+        yield TimelineEntry(event.created_at, "webhook", f"Webhook event created, now {state}", event)
 
 
-def _of_deliveries(deliveries: list[Delivery]) -> Iterator[Moment]:
+def _of_deliveries(deliveries: list[Delivery]) -> Iterator[TimelineEntry]:
     for delivery in deliveries:
         answer = f"status {delivery.status}" if delivery.status else delivery.problem or "no response yet"
         duration = f" in {delivery.duration_ms:,} ms" if delivery.duration_ms is not None else ""
         text = f"Delivery {delivery.outcome}: {answer}{duration}"
-        yield Moment(delivery.started_at, "webhook", text, delivery)
+        yield TimelineEntry(delivery.started_at, "webhook", text, delivery)
 
 
-# How the records of a job are found, and which moments they contain
-SOURCES: tuple[tuple[Callable[[Job], QuerySet[Any]], Callable[[list[Any]], Iterator[Moment]]], ...] = (
+# How the records of a job are found, and which entries they contain
+SOURCES: tuple[tuple[Callable[[Job], QuerySet[Any]], Callable[[list[Any]], Iterator[TimelineEntry]]], ...] = (
     (lambda job: Entry.objects.filter(job_id=job.pk), _of_entries),
     (lambda job: AuditEvent.objects.filter(action__startswith="job.", target_id=job.pk), _of_audit),
     (lambda job: JobEvent.objects.filter(job=job), _of_changes),

@@ -34,22 +34,22 @@ from simservice.operations.doctor import Finding, Level
 from simservice.redis.client import redis
 from simservice.storages.local import LocalStorage
 from simservice.storages.s3 import PART_BYTES, BucketStorage
-from simservice.telemetry import causes
-from simservice.telemetry.causes import NameCauses, cause_of
+from simservice.telemetry import known_errors
+from simservice.telemetry.known_errors import ExplainKnownErrors, explain
 from tests.factories import make_key, make_running_job
 from tests.small_disk import small_disk
 from tests.tls_server import Negotiation, after_ssl_request, after_starttls, directly, tls_server
 from tests.web_server import request, web_server
 from tests.webhooks.receivers import Authority, make_authority
 
-logger = logging.getLogger("tests.causes")
+logger = logging.getLogger("tests.known_errors")
 SMTP = "django.core.mail.backends.smtp.EmailBackend"
 ERROR = '<?xml version="1.0"?><Error><Code>{0}</Code><Message>{0}</Message></Error>'
 
 
 @pytest.fixture(autouse=True)
 def _nothing_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causes, "_logged", {})
+    monkeypatch.setattr(known_errors, "_logged", {})
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def lines() -> Iterator[list[str]]:
             written.append(record.getMessage())
 
     handler = Lines()
-    handler.addFilter(NameCauses())
+    handler.addFilter(ExplainKnownErrors())
     root = logging.getLogger()
     root.addHandler(handler)
     yield written
@@ -86,7 +86,7 @@ def error_of(act: Callable[[], object]) -> Exception:
 
 def problem_of(act: Callable[[], object]) -> str:
     """Return the known cause of the exception that a function raises, in one line."""
-    cause = cause_of(error_of(act))
+    cause = explain(error_of(act))
     assert cause is not None
     assert "\n" not in str(cause)
     return cause.problem
@@ -152,7 +152,7 @@ def test_a_forbidden_data_folder_is_named(tmp_path: Path, settings: Settings) ->
     (finding,) = doctor._findings_of(write)
     assert (finding.level, finding.message) == (Level.FAILURE, problem)
     settings.DATA_DIR = tmp_path / "another"
-    assert cause_of(error_of(elsewhere)) is None
+    assert explain(error_of(elsewhere)) is None
 
 
 @pytest.mark.django_db
@@ -171,7 +171,7 @@ def test_errors_of_postgresql_are_told_apart(code: str, problem: str | None) -> 
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(f"DO $$BEGIN RAISE 'it is full' USING ERRCODE = '{code}'; END$$")
 
-    cause = cause_of(error_of(fail))
+    cause = explain(error_of(fail))
     assert (cause and cause.problem) == problem
 
 
@@ -260,7 +260,7 @@ def test_a_read_only_bucket_is_named(lines: list[str]) -> None:
 )
 def test_the_missing_permission_of_a_bucket_is_named(act: Callable[[BucketStorage], object], advice: str) -> None:
     with refusing("AccessDenied") as bucket:
-        cause = cause_of(error_of(lambda: act(bucket)))
+        cause = explain(error_of(lambda: act(bucket)))
     assert cause is not None
     assert cause.advice == advice
 
@@ -277,7 +277,7 @@ def test_the_missing_permission_of_a_bucket_is_named(act: Callable[[BucketStorag
 )
 def test_other_errors_of_a_bucket_name_no_permission(code: str, status: int, expected: str) -> None:
     with refusing(code, status) as bucket:
-        assert str(cause_of(error_of(lambda: bucket.open("a")))).startswith(expected)
+        assert str(explain(error_of(lambda: bucket.open("a")))).startswith(expected)
 
 
 def test_a_bucket_that_sees_another_time_is_named() -> None:
@@ -288,7 +288,7 @@ def test_a_bucket_that_sees_another_time_is_named() -> None:
 
 def test_a_missing_object_has_no_cause() -> None:
     with refusing("NoSuchKey", 404) as bucket:
-        assert cause_of(error_of(lambda: bucket.open("a").read())) is None
+        assert explain(error_of(lambda: bucket.open("a").read())) is None
 
 
 # Certificates
@@ -416,7 +416,7 @@ def test_a_worker_names_a_wrong_clock(
     monkeypatch.setattr("simservice.worker_heartbeats.time.time", lambda: now() + offset)
     worker_heartbeats.report("sim@here")
     worker_heartbeats.simulation_workers()
-    assert lines == [f"This machine's clock is {where} that of Redis. {causes.SYNCHRONIZE}"]
+    assert lines == [f"This machine's clock is {where} that of Redis. {known_errors.SYNCHRONIZE}"]
 
 
 @pytest.mark.usefixtures("empty_redis")
@@ -439,8 +439,8 @@ def test_a_cause_is_logged_again_after_a_minute(lines: list[str]) -> None:
     full = OSError(28, "No space left on device")
     logger.warning("first: %s", full)
     logger.warning("second: %s", full)
-    for line in causes._logged:
-        causes._logged[line] -= causes.REPEAT_SECONDS
+    for line in known_errors._logged:
+        known_errors._logged[line] -= known_errors.REPEAT_SECONDS
     logger.warning("third: %s", full)
     assert [line.partition(".")[0] for line in lines] == [
         "A disk of this machine is full",
@@ -453,7 +453,7 @@ def test_a_cause_is_logged_again_after_a_minute(lines: list[str]) -> None:
 
 def test_expired_certificates_of_two_servers_are_logged(lines: list[str]) -> None:
     for server in ("Redis", "PostgreSQL", "Redis"):
-        causes.report(causes._invalid_certificate(server, "certificate has expired"))
+        known_errors.report(known_errors._invalid_certificate(server, "certificate has expired"))
     assert [line.partition(" is")[0] for line in lines] == [
         "The certificate of Redis",
         "The certificate of PostgreSQL",
@@ -461,11 +461,11 @@ def test_expired_certificates_of_two_servers_are_logged(lines: list[str]) -> Non
 
 
 def test_causes_can_be_told_apart_without_their_details(caplog: pytest.LogCaptureFixture) -> None:
-    causes.report(causes._invalid_certificate("Redis", "certificate has expired"))
+    known_errors.report(known_errors._invalid_certificate("Redis", "certificate has expired"))
     assert caplog.records[0].msg.startswith("The certificate of %s is not valid: %s. Renew it")
 
 
 def test_errors_that_caused_each_other_are_followed_once() -> None:
     first, second = ValueError("a"), smtplib.SMTPException("b")
     first.__cause__, second.__cause__ = second, first
-    assert cause_of(first) is None
+    assert explain(first) is None

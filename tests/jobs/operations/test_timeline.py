@@ -1,4 +1,4 @@
-"""The story of a job in the admin."""
+"""The timeline of a job in the admin."""
 
 from datetime import timedelta
 from itertools import chain
@@ -18,7 +18,7 @@ from dashboard.templatetags.job_labels import elapsed
 from jobs.enums import Status
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Artifact, Job, JobEvent, Run
-from jobs.operations import operator_actions, story
+from jobs.operations import operator_actions, timeline
 from jobs.queue import sweep
 from tests.factories import make_account, make_running_job
 from tests.jobs.plans import forget_statistics, plan_of
@@ -34,14 +34,14 @@ OPERATOR = Actor(label="Operator Robin")
 STEADY, _ = pools()
 
 
-def read(job: Job, *models: type[Model]) -> story.Story:
-    """Return the story that a reader of some models sees; without models, of all."""
+def read(job: Job, *models: type[Model]) -> timeline.JobTimeline:
+    """Return the timeline that a reader of some models sees; without models, of all."""
     loaded = Job.objects.select_related("client", "api_key").get(pk=job.pk)
-    return story.story_of(loaded, may_view=lambda model: not models or model in models)
+    return timeline.timeline_of(loaded, may_view=lambda model: not models or model in models)
 
 
 def texts_of(job: Job, *models: type[Model]) -> list[str]:
-    return [step.moment.text for step in read(job, *models).steps]
+    return [step.entry.text for step in read(job, *models).entries]
 
 
 def make_full_job() -> Job:
@@ -63,7 +63,7 @@ def make_full_job() -> Job:
     return job
 
 
-def test_the_story_contains_every_kind_of_record() -> None:
+def test_the_timeline_contains_every_kind_of_record() -> None:
     told = texts_of(make_full_job())
     for part in (
         "Submitted by",
@@ -82,16 +82,16 @@ def test_the_story_contains_every_kind_of_record() -> None:
 def test_steps_are_in_order_of_time() -> None:
     job = make_full_job()
     Run.objects.filter(job=job).update(ended_at=job.created_at + timedelta(hours=1), wall_ms=90)
-    steps = read(job).steps
-    assert [step.moment.at for step in steps] == sorted(step.moment.at for step in steps)
-    assert "ended" in steps[-1].moment.text
-    assert sum((step.since_last for step in steps), timedelta()) == steps[-1].moment.at - steps[0].moment.at
+    steps = read(job).entries
+    assert [step.entry.at for step in steps] == sorted(step.entry.at for step in steps)
+    assert "ended" in steps[-1].entry.text
+    assert sum((step.since_last for step in steps), timedelta()) == steps[-1].entry.at - steps[0].entry.at
 
 
 def test_changes_of_the_same_moment_keep_their_order() -> None:
     job = make_full_job()
     JobEvent.objects.filter(job=job).update(at=job.created_at)
-    told = [step.moment.text for step in read(job, JobEvent).steps if step.moment.kind == "status"]
+    told = [step.entry.text for step in read(job, JobEvent).entries if step.entry.kind == "status"]
     assert told[-3:] == ["Claimed by a worker (claimed by worker-1)", "Simulation started", "Completed"]
 
 
@@ -114,7 +114,7 @@ def test_successful_runs_of_a_stage_are_told_together() -> None:
         run.started_at, run.ended_at = start + shard * minute, start + (shard + 5) * minute
         run.save()
     Run.objects.filter(job=job, try_number=1).delete()
-    steps = [step.moment for step in read(job, Run).steps if step.moment.kind == "run"]
+    steps = [step.entry for step in read(job, Run).entries if step.entry.kind == "run"]
     assert [(moment.at - start) // minute for moment in steps] == [0, 2, 7, 8]
     first, failed, _, last = [moment.text for moment in steps]
     assert first.startswith("Attempt 1, stage 1: first of 3 successful simulators started on ")
@@ -131,7 +131,7 @@ def test_all_successful_runs_of_a_large_stage_are_counted() -> None:
         Run(job=job, attempt=1, stage=2, shard=shard, started_at=run.started_at, **end) for shard in range(1001)
     )
     told = read(job, Run)
-    (last,) = [step.moment.text for step in told.steps if "last of" in step.moment.text]
+    (last,) = [step.entry.text for step in told.entries if "last of" in step.entry.text]
     assert "last of 1,001 successful simulators ended, 500.5 s in total" in last
     assert not told.is_shortened
 
@@ -155,19 +155,19 @@ def test_lost_and_returned_attempts_are_told_apart() -> None:
 
 
 def test_a_reader_sees_only_permitted_records() -> None:
-    kinds = {step.moment.kind for step in read(make_full_job(), JobEvent).steps}
+    kinds = {step.entry.kind for step in read(make_full_job(), JobEvent).entries}
     assert kinds == {"job", "status"}
 
 
-def test_a_long_story_keeps_the_latest_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_timeline_keeps_the_latest_records(monkeypatch: pytest.MonkeyPatch) -> None:
     job = make_full_job()
     assert not read(job).is_shortened
-    monkeypatch.setattr(story, "MAX_OF_A_KIND", 1)
+    monkeypatch.setattr(timeline, "MAX_OF_A_KIND", 1)
     with CaptureQueriesContext(connection) as captured:
         told = read(job, JobEvent)
     assert captured[-1]["sql"].endswith(" LIMIT 2"), "no more than needed is read"
     assert told.is_shortened
-    assert [step.moment.text for step in told.steps if step.moment.kind == "status"] == ["Completed"]
+    assert [step.entry.text for step in told.entries if step.entry.kind == "status"] == ["Completed"]
 
 
 def test_each_source_is_read_by_an_index() -> None:
@@ -176,7 +176,7 @@ def test_each_source_is_read_by_an_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     with CaptureQueriesContext(connection) as captured:
-        story.story_of(job, may_view=lambda _: True)
+        timeline.timeline_of(job, may_view=lambda _: True)
     plans = [plan_of(query["sql"]) for query in captured if "_" in query["sql"] and "SELECT" in query["sql"]]
     indexes = set(chain.from_iterable(plan.indexes for plan in plans))
     assert {"entry_by_job", "audit_by_job", "event_by_job"} <= indexes
@@ -226,7 +226,9 @@ def test_the_number_of_queries_does_not_depend_on_the_records() -> None:
     job, counts = make_full_job(), []
     for _ in range(2):
         with CaptureQueriesContext(connection) as captured:
-            story.story_of(Job.objects.select_related("client", "api_key").get(pk=job.pk), may_view=lambda _: True)
+            timeline.timeline_of(
+                Job.objects.select_related("client", "api_key").get(pk=job.pk), may_view=lambda _: True
+            )
         counts.append(len(captured))
         for number in range(1, 6):
             run = Run.objects.filter(job=job).latest("pk")

@@ -26,7 +26,7 @@ from jobs.enums import ErrorCode
 UNFINISHED_HTML = "all fights were done, but the simulator did not finish it"
 
 
-class Cause(StrEnum):
+class FailureCause(StrEnum):
     """What made a run fail."""
 
     NOTHING = "nothing to simulate"
@@ -49,13 +49,13 @@ _CRASHES = (
 )  # fmt: skip
 # A wrapper around a simulator exits with these after a crash.
 _WRAPPED_CRASHES = frozenset(128 + number for number in _CRASHES)
-_STATUSES: Mapping[int, Cause] = {60: Cause.PLATFORM, 61: Cause.REPORT}
+_STATUSES: Mapping[int, FailureCause] = {60: FailureCause.PLATFORM, 61: FailureCause.REPORT}
 # The first row with a part that is found decides, regardless of case.
-_TABLE: tuple[tuple[Cause, tuple[str, ...]], ...] = (
-    (Cause.NOTHING, (r"\bnothing to sim\b",)),
+_TABLE: tuple[tuple[FailureCause, tuple[str, ...]], ...] = (
+    (FailureCause.NOTHING, (r"\bnothing to sim\b",)),
     # Unknown characters and realms, and credentials that the platform refuses
     (
-        Cause.TEXT,
+        FailureCause.TEXT,
         (
             r"\b(?:response|code|HTTP|error|status)\W{1,3}(?:code\W{1,2})?(?:400|401|404)\b",
             r"\b404\b",
@@ -66,7 +66,7 @@ _TABLE: tuple[tuple[Cause, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Cause.PLATFORM,
+        FailureCause.PLATFORM,
         (
             r"\bnetwork error\b",
             r"\bblizzard api responded\b",
@@ -79,15 +79,15 @@ _TABLE: tuple[tuple[Cause, tuple[str, ...]], ...] = (
         ),
     ),
     # Items are looked up in the build's own data first, so an unknown item is an error of the text.
-    (Cause.TEXT, (r"\bdownload item\b",)),
-    (Cause.PLATFORM, (r"\bunable to download\b", r"\berror response \d* ?from\b")),
-    (Cause.DISK, ("no space left", "disk quota", "file too large", "input/output error", "read-only file")),
+    (FailureCause.TEXT, (r"\bdownload item\b",)),
+    (FailureCause.PLATFORM, (r"\bunable to download\b", r"\berror response \d* ?from\b")),
+    (FailureCause.DISK, ("no space left", "disk quota", "file too large", "input/output error", "read-only file")),
     (
-        Cause.MEMORY,
+        FailureCause.MEMORY,
         (r"\bbad_alloc\b", "cannot allocate memory", r"\bout of memory\b", "resource temporarily unavailable"),
     ),
     (
-        Cause.REPORT,
+        FailureCause.REPORT,
         (
             r"\breport output error\b",
             r"\berror generating \w+ report\b",
@@ -96,7 +96,7 @@ _TABLE: tuple[tuple[Cause, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Cause.BUILD,
+        FailureCause.BUILD,
         (
             r"\berror in child simulation\b",
             r"\blocale::",
@@ -110,24 +110,27 @@ _TABLE: tuple[tuple[Cause, tuple[str, ...]], ...] = (
 _MESSAGES = tuple((re.compile("|".join(parts), re.IGNORECASE), cause) for cause, parts in _TABLE)
 # Addresses contain names of characters, and quotes contain what the profile says.
 _QUOTED = re.compile(r"https?://[^\s'\"]+|'[^']*'", re.IGNORECASE)
-ERROR_CODES: Mapping[Cause, ErrorCode] = {
-    Cause.NOTHING: ErrorCode.INPUT_INVALID,
-    Cause.TEXT: ErrorCode.SIMULATION_ERROR,
-} | dict.fromkeys((Cause.PLATFORM, Cause.REPORT, Cause.DISK, Cause.MEMORY, Cause.BUILD), ErrorCode.EXECUTION_FAILED)
+ERROR_CODES: Mapping[FailureCause, ErrorCode] = {
+    FailureCause.NOTHING: ErrorCode.INPUT_INVALID,
+    FailureCause.TEXT: ErrorCode.SIMULATION_ERROR,
+} | dict.fromkeys(
+    (FailureCause.PLATFORM, FailureCause.REPORT, FailureCause.DISK, FailureCause.MEMORY, FailureCause.BUILD),
+    ErrorCode.EXECUTION_FAILED,
+)
 
 
-def named_cause(text: str | None) -> Cause | None:
+def named_cause(text: str | None) -> FailureCause | None:
     """Return the cause that a message, or a reason with a message, names; None if it names none."""
     plain = _QUOTED.sub("", text or "")
     return next((cause for pattern, cause in _MESSAGES if pattern.search(plain)), None)
 
 
-def cause_of(message: str | None, status: int | None) -> Cause | None:
+def cause_of(message: str | None, status: int | None) -> FailureCause | None:
     """Return why a simulator exited with a status other than 0 and did not crash; None if it gave no reason."""
-    return named_cause(message) or _STATUSES.get(status or 0) or (Cause.TEXT if message else None)
+    return named_cause(message) or _STATUSES.get(status or 0) or (FailureCause.TEXT if message else None)
 
 
-def failure_cause(reason: str | None, code: str | None) -> Cause | None:
+def failure_cause(reason: str | None, code: str | None) -> FailureCause | None:
     """Return the cause of a job's failure from its reason and the exit code of its simulator, None if unknown."""
     return named_cause(reason) or _STATUSES.get(int(code) if code and code.isdigit() else 0)
 

@@ -68,7 +68,7 @@ _lock = threading.Lock()
 _logged: dict[Hashable, float] = {}
 
 
-class Cause(NamedTuple):
+class KnownError(NamedTuple):
     """What is wrong, and what to do about it, each in one sentence.
 
     `kind` is the problem with a `%s` for each of its `details`. On another `server`, it is another problem.
@@ -87,14 +87,22 @@ class Cause(NamedTuple):
         return f"{self.problem} {self.advice}"
 
 
-def cause_of(error: BaseException) -> Cause | None:
+def explain(error: BaseException) -> KnownError | None:
     """Return the known cause of an exception, or None."""
     chain = list(_chain(error))
-    return _certificate(chain) or next(filter(None, map(_cause_of_one, chain)), None)
+    if found := _certificate(chain):
+        return found
+    for each in chain:
+        if explain_one := _LIBRARIES.get(_library(each)):
+            found = explain_one(each)
+        elif isinstance(each, OSError):
+            found = _disk(each)
+        if found:
+            return found
+    return None
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, and those that led to it."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -105,13 +113,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _library(error: BaseException) -> str:
     """Return the name of the library that an exception comes from. This imports none of them."""
     return type(error).__module__.partition(".")[0]
-
-
-def _cause_of_one(error: BaseException) -> Cause | None:
-    explain = _LIBRARIES.get(_library(error))
-    if explain is not None:
-        return explain(error)
-    return _disk(error) if isinstance(error, OSError) else None
 
 
 def machine_problem(error: BaseException) -> str:
@@ -125,13 +126,13 @@ def machine_problem(error: BaseException) -> str:
     return ""
 
 
-def _disk(error: OSError) -> Cause | None:
+def _disk(error: OSError) -> KnownError | None:
     if error.errno in FULL:
-        return Cause("A disk of this machine is full.", "Free space on the disks of DATA_DIR and TMPDIR.")
+        return KnownError("A disk of this machine is full.", "Free space on the disks of DATA_DIR and TMPDIR.")
     if error.errno == errno.EROFS:
-        return Cause("A disk of this machine is read-only.", "Make DATA_DIR and TMPDIR writable.")
+        return KnownError("A disk of this machine is read-only.", "Make DATA_DIR and TMPDIR writable.")
     if error.errno in FORBIDDEN and _is_in_data_dir(error.filename):
-        return Cause(
+        return KnownError(
             "%s cannot be used (%s).",
             "DATA_DIR must be a folder that the user of this process may read and write.",
             (str(error.filename), str(error.strerror)),
@@ -145,13 +146,13 @@ def _is_in_data_dir(path: object) -> bool:
     return is_path and Path(cast(str, path)).is_relative_to(settings.DATA_DIR)
 
 
-def _postgresql(error: Any) -> Cause | None:
+def _postgresql(error: Any) -> KnownError | None:
     """Return the cause of psycopg's error. Without a connection, it has no `sqlstate`."""
     if error.sqlstate == DISK_FULL:
-        return Cause("PostgreSQL's disk is full.", "Free space on it, or move PostgreSQL to a larger disk.")
+        return KnownError("PostgreSQL's disk is full.", "Free space on it, or move PostgreSQL to a larger disk.")
     if error.sqlstate in UNDEFINED:
         what = error.diag.message_primary or "a table is missing"
-        return Cause(
+        return KnownError(
             "The schema of the database does not match this version: %s.",
             "Run `python manage.py migrate --expand`, then `python manage.py doctor`.",
             (what,),
@@ -159,41 +160,36 @@ def _postgresql(error: Any) -> Cause | None:
     return None
 
 
-def _redis(error: Any) -> Cause | None:
+def _redis(error: Any) -> KnownError | None:
     message = str(error)
     if message.startswith("MISCONF"):
-        return Cause("Redis cannot write to its disk.", "Free space on it, or set `save` to an empty string.")
+        return KnownError("Redis cannot write to its disk.", "Free space on it, or set `save` to an empty string.")
     # redis-py removes the code from this message.
     if type(error).__name__ == "OutOfMemoryError":
-        return Cause("Redis's memory is full.", "Raise `maxmemory`.")
+        return KnownError("Redis's memory is full.", "Raise `maxmemory`.")
     return None
 
 
-def _bucket(error: Any) -> Cause | None:
-    """Return the cause of an error response of S3."""
+def _bucket(error: Any) -> KnownError | None:
     operation = getattr(error, "operation_name", "")
     code = error.response["Error"].get("Code", "") if operation else ""
     if not operation or code in MISSING:
         return None
     if code in SKEWED:
-        return Cause("This machine's clock differs from that of the bucket's service.", SYNCHRONIZE)
+        return KnownError("This machine's clock differs from that of the bucket's service.", SYNCHRONIZE)
     if code in OVERLOADED or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
-        return Cause(
+        return KnownError(
             "The bucket's service is overloaded or unavailable (%s).",
             "Check its status, its log and its limits.",
             (code,),
         )
-    return Cause("The bucket refuses %s (%s).", _bucket_advice(operation, code), (operation, code))
-
-
-def _bucket_advice(operation: str, code: str) -> str:
-    """Return what to do about a request that the bucket's service refuses."""
+    advice = BUCKET_SETTINGS.get(code, "Check the settings of the bucket and its key.")
     if code in DENIED and operation in PERMISSIONS:
-        return f"Give its key the permission {PERMISSIONS[operation]}."
-    return BUCKET_SETTINGS.get(code, "Check the settings of the bucket and its key.")
+        advice = f"Give its key the permission {PERMISSIONS[operation]}."
+    return KnownError("The bucket refuses %s (%s).", advice, (operation, code))
 
 
-_LIBRARIES: dict[str, Callable[[Any], Cause | None]] = {
+_LIBRARIES: dict[str, Callable[[Any], KnownError | None]] = {
     "psycopg": _postgresql,
     "redis": _redis,
     "botocore": _bucket,
@@ -206,8 +202,7 @@ _SERVERS = {
 }
 
 
-def _certificate(chain: list[BaseException]) -> Cause | None:
-    """Return the cause of a server's certificate that is not valid."""
+def _certificate(chain: list[BaseException]) -> KnownError | None:
     server = next((_SERVERS[name] for name in _modules(chain) if name in _SERVERS), "a server")
     for error in chain:
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -226,8 +221,8 @@ def _modules(chain: list[BaseException]) -> Iterator[str]:
             yield str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _invalid_certificate(server: str, reason: str) -> Cause:
-    return Cause(
+def _invalid_certificate(server: str, reason: str) -> KnownError:
+    return KnownError(
         "The certificate of %s is not valid: %s.",
         "Renew it, and check this machine's clock; `python manage.py doctor` shows when it expires.",
         (server, reason or "it may have expired"),
@@ -235,13 +230,13 @@ def _invalid_certificate(server: str, reason: str) -> Cause:
     )
 
 
-def wrong_clock(other: str, *, ahead: float) -> Cause | None:
+def wrong_clock(other: str, *, ahead: float) -> KnownError | None:
     """Return the cause if this machine's clock is too many seconds ahead of another one, or behind it."""
     if abs(ahead) <= MAX_CLOCK_SECONDS:
         return None
     where = "ahead of" if ahead > 0 else "behind"
     details = (f"{abs(ahead):.1f}", where, other)
-    return Cause("This machine's clock is %s s %s that of %s.", SYNCHRONIZE, details, other)
+    return KnownError("This machine's clock is %s s %s that of %s.", SYNCHRONIZE, details, other)
 
 
 def is_repeated(line: Hashable) -> bool:
@@ -254,31 +249,25 @@ def is_repeated(line: Hashable) -> bool:
         return False
 
 
-def report(cause: Cause) -> None:
+def report(cause: KnownError) -> None:
     """Log a cause, unless this process has logged one of its kind and server within `REPEAT_SECONDS`."""
     if not is_repeated((cause.kind, cause.server)):
         # Sentry receives only this text, without the details.
         logger.error(f"{cause.kind} {cause.advice}", *cause.details)  # noqa: G004 - made of constants
 
 
-def report_of(error: BaseException) -> None:
+def report_if_known(error: BaseException) -> None:
     """Log the cause of an exception, if it is known."""
-    if cause := cause_of(error):
+    if cause := explain(error):
         report(cause)
 
 
-class NameCauses(logging.Filter):
+class ExplainKnownErrors(logging.Filter):
     """Logs the known causes of the exceptions in a handler's records, before these records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        for error in _errors_of(record):
-            report_of(error)
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        for error in (record.exc_info[1] if record.exc_info else None, *arguments):
+            if isinstance(error, BaseException):
+                report_if_known(error)
         return True
-
-
-def _errors_of(record: logging.LogRecord) -> Iterator[BaseException]:
-    if record.exc_info and record.exc_info[1]:
-        yield record.exc_info[1]
-    for argument in record.args if isinstance(record.args, tuple) else ():
-        if isinstance(argument, BaseException):
-            yield argument

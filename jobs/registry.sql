@@ -1,4 +1,4 @@
--- The data that an attempt needs. The orders of builds are those of `registry.for_channel`.
+-- The data that an attempt needs. The orders of builds are those of `registry._candidates`.
 
 -- part: preparation
 -- Read the job's build (the pinned build if it is available, otherwise the first build in the channel's order), its

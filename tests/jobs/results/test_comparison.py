@@ -1,25 +1,109 @@
-"""How compared jobs differ."""
+"""Comparisons of jobs: which jobs are chosen, and how they differ."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from pytest_django import DjangoAssertNumQueries
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
 
+from billing.models import Account
+from clients.accounts import default_client
 from jobs.enums import Status
+from jobs.errors import NotFound
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Build, Job, JobDetails
-from jobs.results.comparison import differences
-from jobs.results.comparison.differences import Comparison
-from jobs.results.comparison.sides import Missing, sides_of
-from tests.factories import make_job, make_running_job
-from tests.jobs.results.comparison.compared_jobs import ITEM, ability, add_details, make_result, summary
+from jobs.results import comparison
+from jobs.results.comparison import CannotCompare, Comparison, Missing, Problem, sides_of
+from simservice.ids import new_token, next_id
+from tests.factories import make_account, make_job, make_running_job
+from tests.jobs.results.compared_jobs import ITEM, ability, add_details, make_result, summary
 
 pytestmark = pytest.mark.django_db
 
+TOKEN = "Abcdefghij_-klmnopqr01"
+HOSTS = {"sims.example.org"}
+
+
+@pytest.mark.django_db
+def test_jobs_keep_the_order_of_their_ids(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    client = default_client(make_account())
+    jobs = [make_job(client) for _ in range(4)][::-1]
+    with django_assert_num_queries(1):
+        assert comparison.own_jobs(client.account, [str(job.pk) for job in jobs]) == jobs
+    with django_assert_num_queries(1):
+        assert comparison.shared_jobs([job.share_token for job in jobs]) == jobs
+
+
+@pytest.mark.django_db
+def test_unknown_jobs_and_those_of_others_are_not_found() -> None:
+    own, other = make_job(), make_job()
+    for wrong in (str(other.pk), str(next_id()), "x", "", "1" * 5000):
+        with pytest.raises(NotFound):
+            comparison.own_jobs(own.account, [str(own.pk), wrong])
+    with pytest.raises(NotFound):
+        comparison.shared_jobs([own.share_token, new_token()])
+
+
+def test_too_many_and_repeated_jobs_are_refused_without_a_query() -> None:
+    for names, problem in ((list("abcde"), Problem.TOO_MANY), (["a", "b", "a"], Problem.REPEATED)):
+        with pytest.raises(CannotCompare) as refused:
+            comparison.shared_jobs(names)
+        assert refused.value.problem == problem
+        with pytest.raises(CannotCompare):
+            comparison.own_jobs(Account(), names)
+
+
+@pytest.mark.django_db
+def test_links_that_have_all_expired_are_not_found(settings: Settings) -> None:
+    old, new = make_job(), make_job()
+    expired = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
+    Job.objects.filter(pk=old.pk).update(created_at=expired)
+    assert len(comparison.shared_jobs([old.share_token, new.share_token])) == 2
+    with pytest.raises(NotFound):
+        comparison.shared_jobs([old.share_token])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOKEN,
+        f"  {TOKEN}\n",
+        f"https://sims.example.org/share/{TOKEN}",
+        f"http://sims.example.org/share/{TOKEN}/?q=a#results",
+        f"sims.example.org/share/{TOKEN}",
+    ],
+)
+def test_a_share_link_contains_a_token(text: str) -> None:
+    assert comparison.token_of(text, hosts=HOSTS) == TOKEN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        TOKEN[1:],
+        f"{TOKEN}x",
+        f"https://elsewhere.example.org/share/{TOKEN}",
+        f"https://sims.example.org@elsewhere.example.org/share/{TOKEN}",
+        f"https://sims.example.org/artifacts/{TOKEN}",
+        f"https://sims.example.org/share/{TOKEN}/more",
+        f"javascript://sims.example.org/share/{TOKEN}",
+        f"/share/{TOKEN}",
+        "https://[sims/share/x",
+        "x" * 100_000,
+        "\x00",
+    ],
+)
+def test_other_texts_are_not_share_links(text: str) -> None:
+    with pytest.raises(CannotCompare) as refused:
+        comparison.token_of(text, hosts=HOSTS)
+    assert refused.value.problem == Problem.NOT_A_LINK
+
 
 def compare(*jobs: Job, is_public: bool = False) -> Comparison:
-    return differences.compare(sides_of(jobs, is_public=is_public))
+    return comparison.compare(sides_of(jobs, is_public=is_public))
 
 
 def options_of(found: Comparison) -> dict[str, Any]:
