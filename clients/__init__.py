@@ -12,7 +12,8 @@ What this package promises:
 - A form with a token is processed once, however often the browser sends it (`form_tokens`).
 - While Redis is unavailable, rate limits allow every request (`rate_limits`).
 
-It does not decide what a job may cost or whether it is accepted, and it checks no permission of a page: callers do.
+It does not decide what a job may cost or whether it is accepted, and it does not check the permissions of pages:
+callers do.
 
-Start with `models`, then `accounts` and `keys`. `authentication` and `rate_limits` are what an API request passes.
+Start with `models`, then `accounts` and `keys`. API requests pass `authentication` and `rate_limits`.
 """

@@ -262,7 +262,7 @@ class AuditEvent(models.Model):
         indexes = [
             models.Index(fields=["account", "-id"], name="audit_by_account"),
             models.Index(fields=["account", "user_id", "-id"], name="audit_by_user"),
-            # The story of a job
+            # The timeline of a job
             models.Index(fields=["target_id"], condition=Q(action__startswith="job."), name="audit_by_job"),
         ]
 

@@ -7,13 +7,13 @@ it.
 
 The chapters, in the order of a job's life:
 - `submission` turns a request into a stored job; `planning` reads the profile and plans its stages.
-- `queue` wakes slots and lets them claim jobs; `execution` runs a claimed job and stores what it leaves behind.
+- `queue` wakes slots and lets them claim jobs; `execution` runs a claimed job and stores its outputs.
 - `live` shows a running job, `results` an ended one; `artifacts` keeps its files until retention removes them.
 - `api` is the HTTP API; `operations` and `admin` are for operators.
 
-Below them are `models` (the tables), `enums`, `errors`, `registry` (the builds) and `api_mode` (the two variants of
-the API). What a stranger could use without this service is outside: `sandbox` runs an untrusted program, and `simc`
-reads SimulationCraft's language and reports.
+Below them are `models` (the tables), `enums`, `errors`, `registry` (the builds), `failure_causes` (why runs failed)
+and `api_mode` (the two variants of the API). Two libraries that could be used without this service are outside:
+`sandbox` runs an untrusted program, and `simc` reads SimulationCraft's language and reports.
 
 Start with `enums.Status` and `models.Job`, then `lifecycle`.
 """

@@ -12,7 +12,7 @@ from simc.profiles.policy import Refusal
 
 
 class GivesUp(Exception):
-    """An attempt ends, or the try of a shard, but not its job.
+    """Ends an attempt, or the try of a shard, but not its job.
 
     With a `requeue_reason`, it returns to the queue at once. Otherwise, the attempt's lease expires, and the try
     counts as a loss. If it `keeps_deadline`, the job ends at its queue deadline even if no machine can run it.

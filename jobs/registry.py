@@ -1,6 +1,6 @@
 """The registered builds: which one a job gets for its channel, broken and withdrawn ones, removal of old ones.
 
-The order of a channel's builds stands here twice: in `_candidates` and, for attempts, in `registry.sql`. A test
+The order of a channel's builds is defined twice: in `_candidates` and, for attempts, in `registry.sql`. A test
 compares them.
 """
 

@@ -34,7 +34,7 @@ class Stop:
         self._requested.wait(seconds)
 
     def has_time(self) -> bool:
-        """Return whether the `STOP_SECONDS` that running jobs have are not over."""
+        """Return whether running jobs may continue: for `STOP_SECONDS` after the request."""
         if self.requested_at is None:
             return True
         return not self.at_once and time.monotonic() - self.requested_at < settings.STOP_SECONDS

@@ -1,7 +1,7 @@
 """Webhooks: the end of a job, delivered to the URL of its client.
 
-An event is written in the transaction that ends its job (an outbox), so it exists exactly if the job has ended. Its
-states are:
+An event is written in the transaction that ends its job (an outbox), so a job never ends without the event that it
+requested. The states of an event are:
 
 - waiting: its attempt is due at `next_attempt_at`, at first immediately
 - sending: a worker makes the request and has a lease; if the worker dies, the sweep makes the event wait again

@@ -1,8 +1,8 @@
 """Login, sign-up, password reset and second factors: what the service changes in django-allauth.
 
-The one idea: nobody learns from a page, its time, its queries or its mail whether an email address is known. The
-pages show the same for every address, and only its owner gets a mail that tells more. So sign-up has two steps: the
-address, then a password on the page of the mailed link. Without mail, sign-up is one step and rejects known
+The one idea: no page, response time, query or email reveals whether an email address is known. Pages look the same
+for every address, and only its owner gets an email with more information. Sign-up therefore has two steps: the
+address, then a password on the page of the link in the email. Without mail, sign-up is one step and rejects known
 addresses.
 
 - `adapters` connects django-allauth with the service: sign-ups, mail, rate limits, encrypted second factors.

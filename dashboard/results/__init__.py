@@ -6,8 +6,8 @@ of the home page. `options.Options` are the visitor's choices as query parameter
 can be shared; invalid parameters count as missing.
 
 Summaries and details come from untrusted profiles and reports: their texts are only escaped, their numbers only
-compared. Every list is bounded, and extreme numbers stay inside their pictures. Pictures are SVG, rendered on the
-server; their positions are parts of the width (`scale`).
+compared. Every list is bounded, and extreme numbers stay within their charts. Charts are SVG, rendered on the
+server (`scale`).
 
 Nothing here decides what a result means: `jobs.results` does.
 

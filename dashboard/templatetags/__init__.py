@@ -1,0 +1,1 @@
+"""Filters and tags of templates, one module per subject."""

@@ -2,16 +2,16 @@
 
 Every stage has one or more shards, and each shard runs as one simulator process. A stage of one shard runs in the
 slot that claimed the job; of several shards, free slots help with some. Both take the same path: `SimulatorRun`
-starts the process, records its run, watches its time limit and judges its end, whoever claimed the shard. The
-conductor collects the results of several shards from the storage, and merges them into one report.
+starts the process, records its run, watches its time limit and decides its outcome, in any slot. The conductor
+collects the results of several shards from the storage, and merges them into one report.
 
-Promises: every write names the attempt, and that of a shard its try, so a slot that lost its lease changes nothing.
+Promised: every write names the attempt, and that of a shard its try, so a slot that lost its lease changes nothing.
 No process runs longer than the job has credits for. A database that restarts only delays a run. Errors that end an
 attempt but not its job are `GivesUp`; the job then returns to the queue, at once or when its lease expires.
 
-Not here: which job or shard comes next (the queue), changes of a status (the lifecycle), and the confinement of the
-process (the sandbox).
+Not here: which job or shard comes next (`jobs.queue`), changes of a status (`jobs.lifecycle`), and the confinement
+of the process (`sandbox`).
 
-Start reading with `attempt.execute`, then `stages.Stages.run`, `conductor.OnlyShard` and
+Start with `attempt.execute`, then `stages.Stages.run`, `conductor.OnlyShard` and
 `simulator_run.SimulatorRun`.
 """

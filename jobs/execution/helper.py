@@ -1,4 +1,4 @@
-"""Help with a shard of a job that another slot conducts."""
+"""Run one shard of a job that another slot claimed."""
 
 import logging
 import time

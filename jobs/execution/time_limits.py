@@ -127,7 +127,7 @@ class Budget:
 
 
 class Hints:
-    """The hints in Redis at a request to stop a job, read at most once a second."""
+    """Hints in Redis that a job was cancelled, read at most once a second."""
 
     def __init__(self, job: Job) -> None:
         self.job, self._next_at = job, 0.0

@@ -15,6 +15,6 @@ started.
 
 Start with `transitions.py`, the table of all moves. `job_moves.py` and `shard_moves.py` make them, with the SQL
 beside them; `cancellation.py` decides what a request to cancel does. The other modules are effects of a job's
-end. The rules are in `docs/reference/state-machine.md`. The database has a net of its own: constraints, and a
-trigger that keeps terminal statuses final.
+end. The rules are in `docs/reference/state-machine.md`. The database enforces some of them itself: constraints, and
+a trigger that keeps terminal statuses final.
 """

@@ -1,4 +1,4 @@
-"""What happens to jobs, counted for Prometheus where their status changes: `docs/how-to/observe.md`."""
+"""Prometheus metrics of status changes: `docs/how-to/observe.md`."""
 
 from prometheus_client import Counter
 

@@ -1,7 +1,7 @@
 """Tools for operators: registration of builds, checks, metrics, audits, and the pages of the admin that need them.
 
-Management commands and the admin are thin; what they do is here. The functions use the same guarded moves as the
-rest of the service, so an operator cannot bring a job into a state that the service does not know.
+Management commands and the admin are thin and call the functions here. These use the same guarded moves as the rest
+of the service, so an operator cannot bring a job into a state that the service does not know.
 
 - `build_registration` and `html_reports` try a simulator before jobs may use it.
 - `doctor` says what is wrong and what to do; `metrics` exports numbers for Prometheus.

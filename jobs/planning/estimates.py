@@ -1,8 +1,8 @@
 """Estimates of a job's simulator time before it runs, from past jobs.
 
 Work is counted in runs of the simulator, one per stage, and in fights: those of each actor and of each profileset.
-The seconds of a run and of a fight are those that fit the past jobs best. The jobs that are most like the new one
-then say by how much it differs from that: the estimate is their median, and its range is theirs.
+The seconds per run and per fight are fitted to the past jobs. Each of the most similar past jobs then scales the
+fitted time by its own deviation: the estimate is the median of the results.
 """
 
 import json

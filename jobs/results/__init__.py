@@ -1,13 +1,13 @@
 """What readers see of jobs: lists, details, rankings, comparisons, histories, and the words for all of it.
 
-The API and the dashboard read jobs only through this package, so both apply the same rules: an account sees its own
-jobs, and nobody sees the files, links or details of a job after its retention period.
+The API reads jobs only through this package, and so do most pages, so that both apply the same rules: an account
+sees its own jobs, and nobody sees the files, links or details of a job after its retention period.
 
 - `queries` finds single jobs, artifacts and builds; `listing` finds pages of jobs.
-- `details` and `rankings` are what a report leaves behind; both are written once, when the job ends.
+- `details` and `rankings` store parts of a report; both are written once, when the job ends.
 - `comparison` and `history` put several jobs side by side.
 - `labels` has the texts for people.
 - `edits` has the two changes that members can make to a job: its title and its public links.
 
-Nothing here changes the status of a job or talks HTTP. Start with `queries`.
+Nothing here changes the status of a job or uses HTTP. Start with `queries`.
 """

@@ -5,8 +5,8 @@ that survive it are in `simservice/redis/shared_metrics.py`. `tracing` records s
 and otherwise does not even import OpenTelemetry. `sentry` sends errors if a project is configured. `known_errors`
 explains what is wrong with the deployment, and what to do about it, in one line.
 
-Secrets and texts of users never leave through here: log fields are a fixed list, spans contain only ids, numbers
-and constants, and Sentry gets neither messages of exceptions nor variables.
+No secrets or texts of users leave the service this way: log fields are a fixed list, spans contain only ids,
+numbers and constants, and Sentry gets neither messages of exceptions nor variables.
 
 For operators: `docs/how-to/observe.md`. Start with `logs`.
 """
