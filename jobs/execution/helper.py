@@ -9,6 +9,7 @@ from django.db import Error as DatabaseError
 from django.db.models import F
 
 from jobs.artifacts.artifact_files import NotStored
+from jobs.enums import CLAIMED
 from jobs.errors import GivesUp, WorkerStops
 from jobs.execution import progress, shard_plan
 from jobs.execution.lease import LeaseLost
@@ -29,8 +30,10 @@ logger = logging.getLogger(__name__)
 
 def execute(shard: ClaimedShard) -> None:
     """Run a claimed shard to its end, or give it up. The conductor notices how it ended."""
-    # The job may have been claimed again since the claim of the shard, which then belongs to an earlier attempt.
-    current = ShardedStage.objects.select_related("job", "build").filter(job__attempt=F("attempt"))
+    # The attempt may have ended since the claim of the shard, and another one may have begun.
+    current = ShardedStage.objects.select_related("job", "build").filter(
+        job__attempt=F("attempt"), job__status__in=CLAIMED
+    )
     stage = current.filter(pk=shard.stage_id).first()
     if stage is None:
         return
@@ -88,7 +91,7 @@ def _return(shard: ClaimedShard, error: Exception) -> None:
     job. If the database is unavailable, the lease expires instead.
     """
     reason = error.requeue_reason if isinstance(error, GivesUp) else None
-    logger.warning("shard %s of stage %s is returned: %s", shard.number, shard.stage_id, reason or error)
+    logger.warning("shard %s of stage %s is returned: %s", shard.number, shard.stage_id, str(error) or reason)
     if not isinstance(error, WorkerStops):
         executables.skipped.add(shard.stage_id)
     with suppress(DatabaseError):

@@ -26,7 +26,7 @@ class LeaseLost(GivesUp):
     """The job or shard no longer belongs to this attempt or try, whose results are void."""
 
     def __str__(self) -> str:
-        return "the lease was lost"
+        return "it lost its lease"
 
 
 class Lease(PeriodicThread):

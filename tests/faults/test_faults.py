@@ -18,10 +18,12 @@ from django.conf import settings
 from django.db import connection
 
 from jobs.artifacts import artifact_files, credentials
-from jobs.models import Artifact, Job
+from jobs.lifecycle.job_moves import requeue
+from jobs.models import Artifact, Job, Run
 from jobs.queue import sweep
 from simservice.redis.client import redis
 from tests.billing.ledger_state import LONG
+from tests.concurrency import while_locked
 from tests.factories import BuildFactory, make_account, make_job, make_key
 from tests.faults import invariants, shard_audit, shard_violations
 from tests.faults.fault_run import FaultPlan, FaultRun, Observations
@@ -31,6 +33,7 @@ from tests.faults.requests import BEYOND_CAP, OUTLASTING_PAUSES, WITH_REJECTED_S
 from tests.faults.secrets import Sampler, in_database, in_files, in_processes, in_redis, showing
 from tests.faults.shard_audit import auditing
 from tests.faults.stand_in import make_fast_stand_in
+from tests.jobs.shards.sharded_jobs import claimed, end, make_stage, start
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -152,6 +155,25 @@ def test_faults_lose_no_job_repeat_nothing_and_leak_no_secret(
     detected = violations(finished.observed)
     assert detected == [], "\n".join(detected)
     assert leaks(finished, tmp_path, monkeypatch) == []
+
+
+@pytest.mark.usefixtures("_audit")
+def test_only_a_run_that_was_lost_with_its_attempt_may_lack_a_bill() -> None:
+    """The end of a shard can read its job just before the attempt ends, and then waits for its run."""
+    stage = make_stage()
+    shards = [claimed(stage, worker="host:1:ab:1"), claimed(stage, worker="host:1:ab:2")]
+    billed, lost = [(shard, start(stage, shard) or 0) for shard in shards]
+    assert end(*billed)
+    while_locked(
+        "jobs_run WHERE id = %s",
+        [lost[1]],
+        lambda: requeue(Job.objects.get(pk=stage.job_id), reason="lost"),
+        lambda: end(*lost),
+    )
+    Run.objects.filter(pk=billed[1]).update(wall_ms=None)
+    observed = Observations(plan=FaultPlan(jobs=1, seed=SEED))
+    (text,) = shard_violations.run_violations(shard_audit.read(), observed)
+    assert text.startswith("BILL: ") and text.endswith("shard 1 try 1 ended without a run")
 
 
 def in_a_row(secret: str, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -13,13 +14,14 @@ from pytest_django import Settings
 
 from jobs import registry
 from jobs.artifacts import artifact_files
+from jobs.enums import Status
 from jobs.errors import WorkerStops
 from jobs.execution import attempt, verdict
 from jobs.execution.lease import LeaseLost
 from jobs.execution.simulator_run import BuildBroken
 from jobs.lifecycle import job_moves
 from jobs.live.progress import progress_of
-from jobs.models import Artifact, Build, Job, JobDetails, Run
+from jobs.models import Artifact, Build, Job, JobDetails, JobEvent, Run
 from jobs.results import details
 from simservice.storages.local import LocalStorage
 from tests.factories import make_job
@@ -221,6 +223,23 @@ def test_a_database_failure_leaves_the_job_to_the_sweep(minisim: Build, monkeypa
     assert (job.status, job.error_code) == ("starting", None)
 
 
+def test_a_lost_answer_to_the_start_only_delays_the_run(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_run, errors = job_moves.start_run, iter([OperationalError()])
+
+    def commit_then_fail(job: Job, **named: Any) -> int | None:
+        run_id = start_run(copy(job), **named)
+        for error in errors:
+            raise error
+        job.status = Status.RUNNING
+        return run_id
+
+    monkeypatch.setattr(job_moves, "start_run", commit_then_fail)
+    job = run()
+    assert (job.status, job.attempt) == ("completed", 1)
+    assert Run.objects.get(job=job).wall_ms == job.sim_duration_ms
+    assert JobEvent.objects.filter(job=job, to_status=Status.RUNNING).count() == 1
+
+
 def test_a_silent_commit_keeps_its_artifacts(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     conclude, errors = attempt.conclude, iter([OperationalError()])
 
@@ -238,7 +257,7 @@ def test_a_silent_commit_keeps_its_artifacts(minisim: Build, monkeypatch: pytest
 
 
 def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
-    minisim: Build, monkeypatch: pytest.MonkeyPatch
+    minisim: Build, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     conclude = attempt.conclude
 
@@ -251,6 +270,8 @@ def test_a_lease_lost_after_a_silent_commit_deletes_nothing(
     job = run()
     assert job.status == "completed"
     assert content(job, Artifact.Kind.JSON_REPORT)
+    # The runbook names these words.
+    assert "lost its lease" in caplog.text
 
 
 def test_a_failed_upload_leaves_no_file(minisim: Build, monkeypatch: pytest.MonkeyPatch) -> None:

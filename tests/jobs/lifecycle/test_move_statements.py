@@ -1,6 +1,7 @@
 """Round trips of the frequent moves, the plan of a claim, and moves that wait for a lock."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from django.db import DataError, connection, transaction
 
 from billing import ledger
 from billing.models import Hold
-from jobs.enums import MoveResult, Status
+from jobs.enums import MoveResult, Renewal, Status
 from jobs.execution import attempt
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
@@ -154,6 +155,29 @@ def test_a_stage_waits_for_a_move_of_its_job() -> None:
     )
     assert runs == [None]
     assert not Run.objects.filter(job=job, stage=2).exists()
+
+
+def test_a_start_that_waits_for_a_renewal_moves_the_job_once() -> None:
+    """The statement then reads an old version of the row and must change the new one. Its answer may be lost."""
+    make_job()
+    job = job_moves.claim_job("w")
+    assert job is not None
+    build = BuildFactory.create()
+    runs: list[int | None] = []
+
+    def start() -> None:
+        runs.append(job_moves.start_run(copy(job), build=build))
+
+    def renew() -> None:
+        assert job_moves.renew_lease(job) is Renewal.DONE
+
+    while_locked("jobs_job WHERE id = %s", [job.pk], change=renew, move=start)
+    start()
+    assert runs == [Run.objects.get(job=job).pk] * 2
+    stored = Job.objects.get(pk=job.pk)
+    assert (stored.status, stored.build, stored.worker) == (Status.RUNNING, build, "w")
+    assert stored.started_at is not None
+    assert JobEvent.objects.filter(job=job, to_status=Status.RUNNING).count() == 1
 
 
 def test_statements_of_one_round_trip_take_effect_together() -> None:

@@ -165,12 +165,15 @@ def test_a_build_replaced_after_the_claim_is_left_to_others(tmp_path: Path) -> N
     assert not Run.objects.filter(seat=1).exists()
 
 
-def test_a_missing_executable_is_left_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_executable_is_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("jobs.execution.simulator_run.SECOND_START_SECONDS", 0.0)
     stage = stage_on(tmp_path)
     Path(stage.build.executable).unlink()
     assert status_after(stage) == ("waiting", 0)
     assert stage.pk in executables.skipped.current()
+    assert f"is returned: {stage.build.executable}" in caplog.text
 
 
 def test_an_internal_error_is_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,6 +225,18 @@ def test_a_helper_that_wakes_up_in_the_next_attempt_starts_nothing(tmp_path: Pat
     again.refresh_from_db()
     assert (again.status, again.attempt) == ("starting", 2)
     assert not Run.objects.filter(attempt=2).exists()
+
+
+def test_a_helper_whose_job_has_returned_to_the_queue_starts_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = stage_on(tmp_path)
+    shard = claimed(stage)
+    assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
+    helper.execute(shard)
+    assert not Run.objects.filter(seat=1).exists()
+    assert (row(shard).status, row(shard).losses) == ("running", 0)
+    assert not caplog.records
 
 
 def test_a_helper_without_funds_ends_its_shard(tmp_path: Path) -> None:

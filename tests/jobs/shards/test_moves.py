@@ -336,6 +336,17 @@ def test_a_run_is_not_recorded_while_its_job_is_requeued() -> None:
     assert not Run.objects.filter(job=stage.job_id, shard=shard.number).exists()
 
 
+def test_a_shard_that_ends_while_its_job_is_requeued_is_void() -> None:
+    """The end reads the job before the change, and waits for the run. Only the record of the lost attempt counts."""
+    stage = make_stage()
+    shard, run_id = started(stage)
+    while_locked("jobs_run WHERE id = %s", [run_id], lambda: requeue(stage), lambda: end(shard, run_id))
+    assert (run_of(shard).stopped_for, run_of(shard).wall_ms) == ("lost", None)
+    job = Job.objects.get(pk=stage.job_id)
+    assert (job.status, job.attempt, job.sim_duration_ms) == (Status.QUEUED, stage.attempt, None)
+    assert claim(stage) is None
+
+
 def test_a_dead_worker_loses_its_shards() -> None:
     stage = make_stage()
     dead, alive = claimed(stage, worker="host:1:ab:7"), claimed(stage, worker="host:2:ab:7")
