@@ -22,7 +22,9 @@ def at_once(count: int, action: Callable[[], object]) -> None:
         thread.join()
 
 
-def while_locked(rows: str, parameters: list[int], change: Callable[[], object], move: Callable[[], object]) -> None:
+def while_locked(
+    rows: str, parameters: list[int], change: Callable[[], object], move: Callable[[], object]
+) -> None:
     """Lock rows, let a move wait for them in another thread, make a change, and release the lock."""
     with transaction.atomic():
         with connection.cursor() as cursor:

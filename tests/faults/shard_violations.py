@@ -162,7 +162,8 @@ def lost_with_attempts(audit: Audit) -> set[int]:
     return {
         change.row["id"]
         for change in audit.runs
-        if (end := over.get((change.row["job_id"], change.row["attempt"]))) and end.transaction == change.transaction
+        if (end := over.get((change.row["job_id"], change.row["attempt"])))
+        and end.transaction == change.transaction
     }
 
 

@@ -173,7 +173,8 @@ def test_only_a_run_that_was_lost_with_its_attempt_may_lack_a_bill() -> None:
     Run.objects.filter(pk=billed[1]).update(wall_ms=None)
     observed = Observations(plan=FaultPlan(jobs=1, seed=SEED))
     (text,) = shard_violations.run_violations(shard_audit.read(), observed)
-    assert text.startswith("BILL: ") and text.endswith("shard 1 try 1 ended without a run")
+    assert text.startswith("BILL: ")
+    assert text.endswith("shard 1 try 1 ended without a run")
 
 
 def in_a_row(secret: str, folder: Path) -> None:

@@ -337,7 +337,7 @@ def test_a_run_is_not_recorded_while_its_job_is_requeued() -> None:
 
 
 def test_a_shard_that_ends_while_its_job_is_requeued_is_void() -> None:
-    """The end reads the job before the change, and waits for the run. Only the record of the lost attempt counts."""
+    """The end reads the job before the change, then waits for the run. The lost attempt counts."""
     stage = make_stage()
     shard, run_id = started(stage)
     while_locked("jobs_run WHERE id = %s", [run_id], lambda: requeue(stage), lambda: end(shard, run_id))
