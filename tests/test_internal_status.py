@@ -50,6 +50,7 @@ def address(route: str, job: Job) -> str:
             "token": job.share_token,
             "artifact_id": 1,
             "guide": "tutorial",
+            "page": "errors",
         }
         if name == "build_id":
             return str(Build.objects.latest("created_at").pk)

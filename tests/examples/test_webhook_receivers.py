@@ -39,9 +39,9 @@ print("null")
 """
 REDELIVER = """
 import time
-from webhooks import redelivery
-event = redelivery.events_of(Client.objects.get(name={name!r})).get(name={event!r})
-while redelivery.redeliver(event) is redelivery.Redelivery.IN_FLIGHT:
+from webhooks import events
+event = events.events_of(Client.objects.get(name={name!r})).get(name={event!r})
+while events.redeliver(event) is events.Redelivery.IN_FLIGHT:
     time.sleep(0.1)
 print("null")
 """

@@ -24,7 +24,6 @@ from localstack.supervisor import Supervisor
 from simservice.postgresql import base
 from tests.emptying import empty_database
 from tests.factories import make_key
-from tests.faults.patient_worker import STATEMENT_SECONDS
 from tests.faults.proxy import Address, Proxy, proxy
 from tests.pgbouncer import start_pgbouncer
 from tests.waiting import wait_until
@@ -32,6 +31,8 @@ from tests.web_server import Response, WebServer, request, web_server
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.direct]
 THREADS = 8
+# The limit that `patient_worker` sets in the processes of the web server
+STATEMENT_SECONDS = 60
 PATIENT = "tests.faults.patient_worker.Worker"
 # Far longer than a notice takes on a busy machine, and shorter than the limit of statements.
 NOTICED_SECONDS = STATEMENT_SECONDS / 2

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from jobs import registry
-from jobs.execution import attempt
+from jobs.execution import attempt, build_probe
 from jobs.lifecycle import job_moves
 from jobs.management.commands.seedlocal import MINISIM, MINISIM_ORIGIN, MINISIM_PROFILES, MINISIM_READS
 from jobs.models import Build, Job
@@ -113,7 +113,7 @@ def test_a_registered_commit_can_be_skipped(tmp_path: Path) -> None:
 
 
 def test_an_executable_that_hangs_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_registration, "PROBE_SECONDS", 1)
+    monkeypatch.setattr(build_probe, "PROBE_SECONDS", 1)
     with pytest.raises(CommandError, match="did not answer"):
         registerbuild(script(tmp_path / "simc", "sleep 60"))
 
