@@ -127,7 +127,7 @@ def manage(*arguments: str) -> str:
 
 
 def compiled_simulator(folder: Path) -> Path:
-    """Compile the simulator that sleeps; return its path. Raises FileNotFoundError if there is no compiler `cc`."""
+    """Return a compiled simulator that sleeps. Raises FileNotFoundError if the compiler `cc` is missing."""
     target = folder / "sleeper"
     # Without errno, the compiler needs no mathematical library.
     command = ["cc", "-O2", "-fno-math-errno", "-o", str(target), str(ROOT / "bench" / "sleeper.c")]

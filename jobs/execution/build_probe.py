@@ -4,13 +4,12 @@ from pathlib import Path
 
 from jobs.execution import runner
 from jobs.execution.directories import private_directory
+from jobs.execution.runner import PROBE_SECONDS
 from jobs.models import Build
 from sandbox.confinement import NotRunnable, require_runnable
 from sandbox.process import NotExecutable, NotStarted
 from simc import command
 from simc.command import BuildVersion
-
-PROBE_SECONDS = 30
 
 
 class UnusableBuild(Exception):

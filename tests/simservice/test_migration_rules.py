@@ -24,7 +24,6 @@ TABLE = migrations.CreateModel(
 POSITIVE = models.CheckConstraint(condition=Q(count__gte=0), name="positive")
 LARGE = models.CheckConstraint(condition=Q(size__gte=0), name="large")
 SIZE = migrations.AddField("thing", "size", models.IntegerField(db_default=0))
-UNINDEXED = models.ForeignKey("app.Thing", models.CASCADE, null=True, db_index=False)
 INDEX = models.Index(fields=["name"], name="by_name")
 
 REFUSED_IN_EXPAND = [

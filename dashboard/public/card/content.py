@@ -46,7 +46,7 @@ class Headline:
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """Everything the picture says. Without a headline, `status` says why there is no result."""
+    """The texts of the picture. Without a headline, `status` says why there is no result."""
 
     brand: str
     title: str

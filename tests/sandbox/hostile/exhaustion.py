@@ -121,16 +121,6 @@ def headless_hoard(processes: str, megabytes: str) -> None:
     time.sleep(30)
 
 
-def fast_hoard(processes: str) -> None:
-    """Allocate memory as fast as possible."""
-    for _ in range(int(processes)):
-        if os.fork() == 0:
-            blocks = []
-            while True:
-                blocks.append(bytearray(b"x") * (16 << 20))
-    time.sleep(30)
-
-
 def share(processes: str, megabytes: str) -> None:
     """Share the same memory between many processes."""
     block = bytearray(os.urandom(1024)) * (int(megabytes) << 10)
