@@ -39,10 +39,10 @@ ERRORS = {
 ITERATIONS = (1_000, 10_000, 25_000)
 # Whether variants run in stages, which is not part of the profile
 AUTOMATIC, STAGES, SINGLE_PASS = "", "on", "off"
-STAGE_CHOICES = (
-    (AUTOMATIC, f"Automatic: in stages from {multistage.MANY_VARIANTS} variants on"),
-    (STAGES, "In stages"),
-    (SINGLE_PASS, "All at full precision"),
+STAGE_CHOICES = ((AUTOMATIC, "Automatic"), (STAGES, "In stages"), (SINGLE_PASS, "All at full precision"))
+STAGES_HELP = (
+    "Stages drop clearly weaker variants early, which saves credits. Automatic uses them for "
+    f"{multistage.MANY_VARIANTS} variants or more."
 )
 SHOWN_CHARACTERS = 40
 DEFAULT, OWN = "{} (default)", "{} (in the profile)"

@@ -46,9 +46,9 @@ from jobs.submission import accept, dry_run, first_steps, shortage, validation
 from jobs.submission.accept import Accepted
 from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
+from simc.profiles.analysis import Analysis
 from simservice.api.errors import ApiError, ProfileTooLarge, RateLimitExceeded, ValidationFailed
 from simservice.api.exception_handler import as_api_error
-from simc.profiles.analysis import Analysis
 
 PURPOSE = "job"
 OLD_FORM = "This form has expired. Nothing was submitted. Submit it again."
@@ -119,7 +119,7 @@ class JobForm(forms.Form):
         label="Variants",
         required=False,
         choices=fight_controls.STAGE_CHOICES,
-        help_text="Stages drop clearly weaker variants early, which saves credits.",
+        help_text=fight_controls.STAGES_HELP,
     )
     priority = forms.ChoiceField(
         choices=[(each.api_name, each.label) for each in Priority], initial=Priority.STANDARD.api_name

@@ -95,8 +95,8 @@ def widening(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -
     return math.sqrt(ratio * margin if ratio > margin else max(1.0, ratio))
 
 
-# From this many on, stages usually cost less than a single pass even if the profile sets no precision. It is then 0.05 %
-# instead of 0.2 %: 1/25 of the work for all variants at 1 %, and 16 times the work for two or three at 0.05 %.
+# From this many on, stages usually cost less than a single pass even if the profile sets no precision. It is then
+# 0.05 % instead of 0.2 %: 1/25 of the work for all variants at 1 %, and 16 times the work for two or three.
 MANY_VARIANTS = 50
 # In percent of the mean: docs/reference/simulator-command-line.md#iterations-and-errors
 COARSE_TARGET_ERRORS = (1.0, 0.2)
