@@ -104,7 +104,7 @@ def in_words(text: str) -> dict[str, str]:
     """Return what a profile says about each control."""
     values = read(text)
     unset = {name: DEFAULT.format(each.choices[each.default]) for name, each in CONTROLS.items()}
-    unset[PRECISION] = "The simulator’s default"
+    unset[PRECISION] = "Default of the simulator"
     if has_includes(text):
         unset = dict.fromkeys(unset, OF_FILE)
     elif values.get("fight_style", "").lower() not in ("", "patchwerk"):
