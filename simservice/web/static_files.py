@@ -9,6 +9,8 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponseRedirect
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
+from simservice.api.methods import read_only
+
 # The name of a copy: `css/site.0123456789ab.css`
 HASHED = re.compile(r"(.+)\.[0-9a-f]{12}(\.\w+)")
 STYLESHEETS = ("css/site.css", "css/admin.css")
@@ -37,6 +39,7 @@ class CollectedFiles(CompressedManifestStaticFilesStorage):
         yield from super().post_process(paths, **options)
 
 
+@read_only
 def another_version(request: HttpRequest, name: str) -> HttpResponseRedirect:  # noqa: ARG001
     """Redirect from the address of another version's file to the address that the file has in every version.
 
