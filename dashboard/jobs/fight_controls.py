@@ -45,7 +45,7 @@ STAGES_HELP = (
     f"{multistage.MANY_VARIANTS} variants or more."
 )
 SHOWN_CHARACTERS = 40
-DEFAULT, OWN = "{} (default)", "{} (in the profile)"
+DEFAULT, OWN = "Default: {}", "Profile: {}"
 OF_FILE, OF_STYLE = "As in the included file", "As the fight style sets it"
 
 
@@ -104,7 +104,7 @@ def in_words(text: str) -> dict[str, str]:
     """Return what a profile says about each control."""
     values = read(text)
     unset = {name: DEFAULT.format(each.choices[each.default]) for name, each in CONTROLS.items()}
-    unset[PRECISION] = "Default of the simulator"
+    unset[PRECISION] = "The simulator's default"
     if has_includes(text):
         unset = dict.fromkeys(unset, OF_FILE)
     elif values.get("fight_style", "").lower() not in ("", "patchwerk"):

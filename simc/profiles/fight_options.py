@@ -16,8 +16,9 @@ from simc.profiles.grammar import BOM, Token, token_pairs
 OPTIONS = frozenset(
     {"fight_style", "desired_targets", "max_time", "vary_combat_length", "target_error", "iterations"}
 )
-# The value with which `target_error` and `iterations` have no effect.
+# The value with which `target_error` and `iterations`, which exclude each other, have no effect.
 OFF = "0"
+PRECISIONS = frozenset({"target_error", "iterations"})
 _WORD = re.compile(r"[^ \t\r]+")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}", re.ASCII)
 
@@ -56,7 +57,7 @@ def write(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         token, option = found.options.get(name), f"{name}={value}"
         if token is None:
-            if value != OFF or found.include:
+            if found.include or value != OFF or name not in PRECISIONS:
                 added.append(option)
         elif token.value != value:
             lines[token.line - 1] = _replaced(lines[token.line - 1], token, option)

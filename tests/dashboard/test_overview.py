@@ -48,7 +48,7 @@ def page_of(owner: Membership) -> str:
 
 def test_a_new_account_shows_its_credits_and_the_first_steps(owner: Membership) -> None:
     text = overview(owner)
-    for expected in ("Available credits 50,000", "about 26 min of simulation", "First steps", attention.NO_BUILD):
+    for expected in ("Available credits 50,000", "About 26 min of simulation.", "First steps", attention.NO_BUILD):
         assert expected in text, expected
     for empty in ("Reserved for jobs", "Jobs waiting", "Recent jobs", "Last 30 days", "Running and waiting"):
         assert empty not in text, empty
@@ -74,11 +74,12 @@ def test_running_jobs_come_first_with_their_progress(owner: Membership) -> None:
 
 
 def test_credits_that_end_soon_need_attention(owner: Membership) -> None:
-    assert "at the pace" not in overview(owner)
+    assert "pace" not in overview(owner)
     make_completed_job(client=default_client(owner.account))
+    assert "Lasts more than a year" in overview(owner)
     DailyUsage.objects.update(credits=30_000)
     ledger.correct(owner.account, 7_000 - ledger.available(owner.account), reason="Test")
-    assert "at the pace of the last 30 days, 7 days" in overview(owner)
+    assert "Lasts about 7 days at the pace of the last 30 days." in overview(owner)
     assert "Credits last" not in overview(owner)
     ledger.correct(owner.account, -1, reason="Test")
     assert "Credits last about 6 days at the pace of the last 30 days. View credits" in overview(owner)

@@ -67,6 +67,7 @@ def test_an_option_is_switched_off_only_where_it_may_be_set() -> None:
     assert write(MAGE, off) == MAGE
     assert write(f"iterations=9\n{MAGE}", off) == f"iterations=0\n{MAGE}"
     assert write("raid.simc\n", off) == "raid.simc\niterations=0\n"
+    assert write(MAGE, {"vary_combat_length": "0"}) == f"vary_combat_length=0\n{MAGE}"
 
 
 def test_a_profile_with_too_many_options_is_left_alone() -> None:
