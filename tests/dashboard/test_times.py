@@ -12,7 +12,7 @@ NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def _stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times.timezone, "now", lambda: NOW)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_no_moment_is_empty() -> None:
 @pytest.mark.parametrize(
     ("length", "text"),
     [
-        (None, "–"),
+        (None, "\N{EN DASH}"),
         (0, "0 s"),
         (0.123, "0.12 s"),
         (1, "1 s"),
