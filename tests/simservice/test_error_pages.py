@@ -1,7 +1,7 @@
 """HTML pages about errors: what they say, and what they read."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.db import OperationalError, connection
@@ -12,7 +12,6 @@ from django.utils.functional import SimpleLazyObject
 from pytest_django import Settings
 
 from clients.models import Membership
-from dashboard.public import views
 from simservice.api.errors import RateLimitExceeded
 from simservice.web import error_pages
 from tests.dashboard.browsing import browser_of, text_of
@@ -32,7 +31,7 @@ def fail(http: HttpClient, monkeypatch: pytest.MonkeyPatch, error: Exception) ->
     def raise_error(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(views.results, "result_of", raise_error)
+    monkeypatch.setattr("dashboard.results.result_of", raise_error)
     http.raise_request_exception = False
     return http.get("/example")
 
@@ -50,7 +49,7 @@ def test_pages_about_outages_read_no_database(
 
 def test_a_page_about_a_flood_does_not_read_the_user(rf: RequestFactory) -> None:
     request = rf.get("/example", headers={"accept": "text/html"})
-    request.user = SimpleLazyObject(lambda: pytest.fail("The user was read."))
+    cast(Any, request).user = SimpleLazyObject(lambda: pytest.fail("The user was read."))
     response = error_pages.render_error(request, RateLimitExceeded({"scope": "address", "limit": "public"}))
     assert response.status_code == 429
     assert 'href="/dashboard/"' in response.content.decode()
