@@ -14,8 +14,9 @@ from django.views.decorators.http import require_http_methods
 
 from billing import ledger, prices
 from billing.models import Account
-from clients import accounts, members
+from clients import accounts
 from dashboard.access import AccountAccess, account_page
+from dashboard.context import Navigation
 from dashboard.jobs import attention, first_steps, job_list
 from dashboard.results import scale
 from jobs import registry
@@ -41,22 +42,23 @@ BAR_WIDTH = 0.72
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def choose(request: HttpRequest) -> HttpResponse:
-    """Redirect to the user's first account, or offer to open one if sign-up is allowed."""
+    """Redirect to the user's last or first account, or offer to open one if sign-up is allowed."""
     user = cast(User, request.user)
     if request.method == "POST" and settings.ALLOW_SIGNUP:
         account = accounts.open_own_account(user)
         messages.success(request, f"Account {account} created.")
         return redirect("overview", account.name)
-    first = members.memberships_of(user).first()
-    if first is not None:
-        return redirect("overview", first.account.name)
+    access = Navigation(request).access
+    if access is not None:
+        return redirect("overview", access.account.name)
     return render(request, "dashboard/no_account.html", {"may_open": settings.ALLOW_SIGNUP})
 
 
 @account_page()
 def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show what needs attention, what runs and how long the credits last; then recent jobs, usage and the queue."""
-    account = access.account
+    account, navigation = access.account, Navigation(request)
+    navigation.remember_account()
     days = usage.last_days(account, count=DAYS)
     builds, balances, snapshot = registry.current(), ledger.balances(account), forecast.current()
     lanes = lanes_of(snapshot) if snapshot else []
@@ -64,6 +66,7 @@ def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     troubled = list(endpoints.troubled(account))
     context = {
         "section": "overview",
+        "navigation": navigation,
         "first_steps": first_steps.checklist(request, access, builds),
         "shortage": shortage.find(account, balances=balances),
         "attention": [
