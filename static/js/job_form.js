@@ -163,6 +163,7 @@ function select(profile, line) {
   profile.focus();
   profile.setSelectionRange(start, end < 0 ? profile.value.length : end);
   profile.scrollTop = (line - 1) * lineBox(profile).height - profile.clientHeight / 2;
+  profile.scrollIntoView({ block: "nearest" });
 }
 
 function lineBox(profile) {
