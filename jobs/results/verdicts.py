@@ -164,7 +164,8 @@ class Verdict:
 
     `names` are the best entry or the first of those tied for best, `count` is the number of all of them.
     `change` is in percent of the baseline, on average if several are tied, and `margin` is its margin of error.
-    The sentence is `lead`, `name` and `rest`, so that a page can isolate the untrusted name.
+    `factor` widens the margins of all differences. The sentence is `lead`, `name` and `rest`, so that a page can
+    isolate the untrusted name.
     """
 
     kind: VerdictKind
@@ -172,6 +173,7 @@ class Verdict:
     count: int = 0
     change: float | None = None
     margin: float | None = None
+    factor: float = 1.0
     lead: str
     name: str = ""
     rest: str = ""
@@ -194,14 +196,14 @@ class _Facts:
         """Return the mean of the only entry."""
         own = self.compared.own
         if not math.isfinite(own.mean):
-            return Verdict(kind=VerdictKind.UNKNOWN, lead="The result has no figures")
+            return self._without_leaders(VerdictKind.UNKNOWN, "The result has no figures")
         text = self._mean(own) if own.mean else "No damage"
-        return Verdict(kind=VerdictKind.NO_VARIANTS, lead=f"{text}{self.end}")
+        return self._without_leaders(VerdictKind.NO_VARIANTS, text)
 
     def of_actors(self) -> Verdict:
         """Return the best actor, or those tied for best."""
         if not self.leaders:
-            return Verdict(kind=VerdictKind.UNKNOWN, lead="The result has no figures")
+            return self._without_leaders(VerdictKind.UNKNOWN, "The result has no figures")
         best, count = self.leaders[0], len(self.leaders)
         missing = self.compared.count - len(self.compared.entries)
         among = f" of the first {LISTED:,}" if missing > 0 else ""
@@ -216,12 +218,10 @@ class _Facts:
         """Return the best variant, those tied for best, or that none is better."""
         compared = self.compared
         if not _has_error(compared.baseline):
-            return Verdict(kind=VerdictKind.UNKNOWN, lead=f"Too few fights to compare variants{self.end}")
+            return self._without_leaders(VerdictKind.UNKNOWN, "Too few fights to compare variants")
         if not self.leaders:
             baseline = "your baseline" if compared.baseline is compared.own else "the chosen baseline"
-            return Verdict(
-                kind=VerdictKind.NONE_BETTER, lead=f"No variant is clearly better than {baseline}{self.end}"
-            )
+            return self._without_leaders(VerdictKind.NONE_BETTER, f"No variant is clearly better than {baseline}")
         if len(self.leaders) > 1:
             return self._tied()
         best, change = self.leaders[0], compared.change_of(self.leaders[0])
@@ -266,10 +266,14 @@ class _Facts:
             count=len(self.leaders),
             change=change,
             margin=margin if change is not None else None,
+            factor=self.compared.factor,
             lead=lead,
             name=shown if rest else "",
             rest=rest,
         )
+
+    def _without_leaders(self, kind: VerdictKind, text: str) -> Verdict:
+        return Verdict(kind=kind, factor=self.compared.factor, lead=f"{text}{self.end}")
 
     def _mean(self, entry: Entry) -> str:
         error = f" ± {_whole(entry.error)}" if _has_error(entry) else ""
