@@ -86,7 +86,8 @@ def test_hostile_names_are_text_everywhere() -> None:
 
 def test_every_part_of_the_details_is_shown() -> None:
     content = share_html(make_detailed_job("Frostbolt"))
-    for heading in ("Damage breakdown", "Damage over time", "Buff uptimes", "Resources", "Gear", "Talents"):
+    assert "Damage breakdown of <bdi>Frostbolt</bdi>" in content
+    for heading in ("Damage over time", "Buff uptimes", "Resources", "Gear", "Talents"):
         assert f">{heading}</h2>" in content
     assert "5:00" in content
 
