@@ -78,7 +78,10 @@ def _strip(spread: Spread, axis: Scale) -> Strip:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One number with its strip. `change` is compared with the baseline, empty for the baseline itself."""
+    """One number with its strip. `change` and `gain` are compared with the baseline.
+
+    `name` and `change` are empty if the verdict above says them, and `kind` for the baseline itself.
+    """
 
     label: str
     name: str
@@ -125,16 +128,18 @@ def readings(compared: Compared, verdict: Verdict, main: Actor | None) -> list[R
     noun = "actor" if compared.is_candidate else "variant"
     labels = (first_label, "Baseline" if second is baseline else f"Highest other {noun}")
     return [
-        _reading(compared, entry, figures, strip, label=label)
+        _reading(compared, entry, figures, strip, label=label, is_named=not (verdict.name and entry is first))
         for entry, figures, strip, label in zip((first, second), spreads, strips(spreads), labels, strict=True)
     ]
 
 
-def _reading(compared: Compared, entry: Entry, figures: Spread, strip: Strip, *, label: str) -> Reading:
-    change = compared.change_of(entry)
+def _reading(
+    compared: Compared, entry: Entry, figures: Spread, strip: Strip, *, label: str, is_named: bool
+) -> Reading:
+    change = compared.change_of(entry) if is_named else None
     return Reading(
         label=label,
-        name=entry.name,
+        name=entry.name if is_named else "",
         figures=figures,
         strip=strip,
         kind=compared.kind_of(entry),
@@ -180,7 +185,7 @@ def _error(own: Entry | None, target: float | None) -> str:
     asked = f"target {target:g} %" if target else ""
     if reached is None:
         return asked
-    return f"± {reached:.2g} %{f' ({asked})' if asked else ''}"
+    return f"± {reached:{'.2g' if reached > 0.1 else '.1g'}} %{f' ({asked})' if asked else ''}"
 
 
 def clock(seconds: float) -> str:

@@ -21,14 +21,14 @@ ROW = (
     "<td>{mean} <span>± {error}</span></td><td>{difference}{margin}</td></tr>"
 )
 PLACE_BUTTON = '<button name="base" value="{0}" title="Use as baseline">{0}</button>'
-MARGIN = " <span>± {}</span>"
-STAGE = ' <span class="stage">Stage {}</span>'
+MARGIN = ' <span class="ranking-margin">± {}</span>'
+STAGE = ' <span class="ranking-stage">Stage {}</span>'
 BASELINE_TAG, PROFILE_TAG, TIED_TAG, CUT, NOTHING = map(
     mark_safe,  # constants
     (
         ' <span class="tag">Baseline</span>',
         ' <span class="tag">Profile</span>',
-        ' <span class="tag">Tied for best</span>',
+        ' <span class="tag">Tied</span>',
         '<span class="cut" aria-hidden="true">»</span>',
         "",
     ),

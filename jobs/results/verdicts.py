@@ -138,14 +138,18 @@ class Compared:
     def _candidates(self) -> Sequence[Entry]:
         """Return the entries that can be the best: those of the last stage, unless the job stopped early.
 
-        Only the entries in a summary count, so that a verdict needs no other data.
+        An earlier stage dropped the others, but not for good if one has the highest mean after all. Only the
+        entries in a summary count, so that a verdict needs no other data.
         """
         first = self.entries[:LISTED]
         if self.is_candidate:
             return [self.own, *first]
         last = max((entry.stage or 1 for entry in first), default=1)
         final = [entry for entry in first if (entry.stage or 1) == last]
-        return first if self.partial or not any(map(self._can_win, final)) else final
+        if self.partial or not any(map(self._can_win, final)):
+            return first
+        highest = max(entry.mean for entry in final)
+        return [entry for entry in first if entry.mean > highest or (entry.stage or 1) == last]
 
     def _can_win(self, entry: Entry) -> bool:
         return self.is_candidate or self.kind_of(entry) == GAIN

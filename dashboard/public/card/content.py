@@ -103,8 +103,10 @@ def _figures(summary: Mapping[str, Any], known: Actor | None) -> dict[str, Any]:
     if compared.is_candidate:
         best = sorted([own, *best], key=lambda entry: -entry.mean)[:LISTED]
     first = compared.leaders[0] if compared.leaders else own
-    headline = _plain(first, LABELS.get(verdict.kind, "Baseline"), unit)
-    return {"verdict": "" if verdict.name else verdict.text, **_changes(compared, best, headline)}
+    # The verdict takes the place of the caption, unless the caption, the first bar and the change say the same.
+    text = "" if verdict.name else verdict.text
+    headline = _plain(first, "" if text else LABELS[verdict.kind], unit)
+    return {"verdict": text, **_changes(compared, best, headline)}
 
 
 def _plain(entry: Entry, caption: str, unit: str) -> Headline:
@@ -127,11 +129,11 @@ def _changes(compared: Compared, best: Sequence[Entry], headline: Headline) -> d
         for entry, change in zip(best, changes, strict=True)
     ]
     if not compared.leaders:
-        return {"headline": headline, "bars": bars}
+        return {"headline": replace(headline, explanation="Baseline"), "bars": bars}
     first = compared.leaders[0]
     change = compared.change_of(first)
     difference = "" if change is None else percent_with_margin(change, compared.margin_of(first))
-    headline = replace(headline, difference=difference, explanation="over the baseline", kind=GAIN)
+    headline = replace(headline, difference=difference, explanation="over baseline", kind=GAIN)
     return {"headline": headline, "bars": bars}
 
 
