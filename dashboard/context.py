@@ -51,7 +51,12 @@ AREAS = (
         "Developers",
         (
             Section("clients", "Clients and keys"),
-            Section("docs", "API documentation", of_account=False, pages=("reference", "guides", "guide")),
+            Section(
+                "docs",
+                "API documentation",
+                of_account=False,
+                pages=("resource", "object", "reference", "guides", "guide"),
+            ),
         ),
     ),
     Area(
