@@ -72,7 +72,7 @@ AREAS = (
             Section("account_change_password", "Password", of_account=False, pages=("account_set_password",)),
             Section(
                 "mfa_index",
-                "Two-factor login",
+                "Two-factor authentication",
                 of_account=False,
                 pages=(
                     "mfa_activate_totp",
