@@ -64,7 +64,7 @@ def test_a_change_is_shown_before_it_is_saved(operator: Browser, plan: Plan) -> 
     preview = operator.post(page_of(plan), fields)
     text = preview.content.decode()
     assert "<td><bdi>32</bdi></td><td><bdi>40</bdi></td>" in text
-    assert "<td><bdi>None</bdi></td><td><bdi>7</bdi></td>" in text
+    assert "<td><bdi>none</bdi></td><td><bdi>7</bdi></td>" in text
     assert "1 account has this plan." in text
     assert stored(plan).credits_per_second == 32
     assert confirm(operator, plan, preview).status_code == 302
@@ -176,7 +176,7 @@ def test_a_change_by_someone_else_is_shown(operator: Browser, plan: Plan) -> Non
     Plan.objects.filter(pk=plan.pk).update(max_variants=7)
     preview = operator.post(page_of(plan), fields)
     assert OVERTAKEN in messages_of(preview)
-    assert "<td><bdi>7</bdi></td><td><bdi>10000</bdi></td>" in preview.content.decode()
+    assert "<td><bdi>7</bdi></td><td><bdi>10,000</bdi></td>" in preview.content.decode()
 
 
 def test_a_change_after_the_preview_is_not_overwritten(operator: Browser, plan: Plan) -> None:
