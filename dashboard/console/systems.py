@@ -69,7 +69,9 @@ def _redis() -> System:
 def _disk() -> System:
     """Return the free space of this machine's data directory. Workers report a full disk themselves."""
     try:
-        usage = shutil.disk_usage(settings.DATA_DIR)
+        # The directory is created by the first process that writes to it.
+        folder = next(each for each in (settings.DATA_DIR, *settings.DATA_DIR.parents) if each.exists())
+        usage = shutil.disk_usage(folder)
     except OSError as error:
         return System("Disk of this machine", f"Unknown: {error.strerror}", is_bad=True)
     text = f"{usage.free / 2**30:,.1f} GiB of {usage.total / 2**30:,.1f} GiB free"

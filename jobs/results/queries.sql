@@ -42,7 +42,7 @@ upper(left(coalesce(nullif(given_title, ''), metadata::json ->> 'title'), 100))
 -- name: find_by_title
 -- Return the newest of the jobs whose chosen title or first character starts with a text, regardless of case. Ended
 -- jobs are found by two indexes of their own (`jobs/migrations/0003_console_indexes.py`), and claimed ones by theirs,
--- which is small. At most 1,000 entries of each index are read, so a common start does not find the newest of all.
+-- which is small. At most 1,000 rows of each index are read, so a common start does not find the newest of all.
 -- A pattern of LIKE would not use an index here, because a prepared statement has one plan for all values.
 WITH found AS MATERIALIZED (
     (SELECT id FROM jobs_job
