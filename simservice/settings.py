@@ -67,6 +67,8 @@ API_VARIANT = env.one_of("API_VARIANT", "C", "R")
 PUBLIC_BASE_URL = env.web_address("PUBLIC_BASE_URL").rstrip("/")
 # Links at the end of every page
 FOOTER_LINKS = env.links("FOOTER_LINKS")
+# Where the names of items and spells lead
+GAME_DATABASE_URL = env.address_template("GAME_DATABASE_URL", "kind", "id")
 
 # Branches that a job can choose; the first is the default
 GIT_BRANCHES = env.names("GIT_BRANCHES", default=["midnight"])

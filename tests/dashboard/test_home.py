@@ -92,7 +92,7 @@ def test_the_example_leads_from_the_home_page_to_a_whole_result() -> None:
     assert best[0]["name"] == "Both trinkets"
     page = HttpClient().get("/example")
     assert 'href="/example"' in home()
-    for expected in ("Talents: Thermal Void", "Rimebound cowl", "31,300", "Frostbolt"):
+    for expected in ("Talents: Thermal Void", "Rimebound Cowl", "31,300", "Frostbolt"):
         assert expected in text_of(page), expected
     for upgrade in best:
         assert upgrade["name"] in home()
