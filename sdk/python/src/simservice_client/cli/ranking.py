@@ -2,6 +2,7 @@
 
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.formats import change, state, whole, with_error
+from simservice_client.cli.weights import print_weights
 from simservice_client.models import ActorFigures, JobResult, MainActor, ProfilesetFigures, Summary
 
 Ranked = MainActor | ProfilesetFigures
@@ -13,6 +14,7 @@ def print_result(console: Console, result: JobResult) -> None:
     summary = result.summary
     if summary is not None:
         print_figures(console, summary)
+    print_weights(console, result)
     print_missing(console, result)
     facts = [
         f"{whole(result.runtime.credits_consumed)} credits" if result.runtime.credits_consumed is not None else "",
