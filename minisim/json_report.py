@@ -12,6 +12,7 @@ from typing import Any
 from minisim import GAME_VERSION, VERSION
 from minisim.combat import Record
 from minisim.samples import Samples
+from minisim.scaling import DELTA, Scaling, scales_with
 from minisim.settings import FIGHT_STYLES, METRICS, JsonTarget
 from minisim.sheet import Item, Sheet
 from minisim.simulation import ActorResult, Outcome
@@ -58,10 +59,35 @@ def _sim(outcome: Outcome) -> dict[str, Any]:
         "targets": [{"name": name} for name in outcome.baseline.enemies],
         "statistics": _statistics(outcome),
     }
+    if outcome.baseline.settings.dps_plot_stat and outcome.scaling:
+        sim["dps_plot"] = [_curves(actor.actor.name, outcome.scaling) for actor in outcome.baseline.actors]
     if outcome.finished_profilesets:
         metric = METRICS[outcome.baseline.settings.primary_metric]
         sim["profilesets"] = {"metric": metric, "results": [asdict(result) for result in outcome.profilesets]}
     return sim
+
+
+def _curves(name: str, scaling: Scaling) -> dict[str, Any]:
+    curves = scaling.curves.get(name, {})
+    return {
+        "name": name,
+        "data": [
+            {stat: [{"rating": points, "dps": each.mean, "dps-error": each.error} for points, each in curve]}
+            for stat, curve in curves.items()
+        ],
+    }
+
+
+def _factors(name: str, outcome: Outcome) -> dict[str, Any]:
+    """Return the scale factors of an actor. Stats that were not simulated are zero."""
+    scaling = outcome.scaling
+    if not outcome.baseline.settings.calculate_scale_factors or not scaling:
+        return {}
+    player = next(each.actor for each in outcome.baseline.actors if each.actor.name == name)
+    found = scaling.factors.get(name, {})
+    factors = {stat: found.get(stat, 0.0) for stat in scales_with(player)}
+    deltas = {stat: scaling.deltas.get(stat, DELTA) for stat in factors}
+    return {"scale_factors": factors, "scale_factors_all": {"dps": factors}, "scale_deltas": deltas}
 
 
 def _options(outcome: Outcome) -> dict[str, Any]:
@@ -85,6 +111,11 @@ def _options(outcome: Outcome) -> dict[str, Any]:
         "profileset_metric": settings.primary_metric,
         "rng": {"name": "PCG64"},
         "dbc": _DBC,
+        **(
+            {"scaling": {"calculate_scale_factors": True, "normalize_scale_factors": 0}}
+            if settings.calculate_scale_factors
+            else {}
+        ),
     }
 
 
@@ -101,6 +132,7 @@ def _player(result: ActorResult, outcome: Outcome) -> dict[str, Any]:
         "talents": options.get("talents", ""),
         "party": 1,
         "dbc": _DBC,
+        **_factors(result.actor.name, outcome),
         "collected_data": {
             "fight_length": _statistic(outcome.baseline.lengths),
             # Without damage, the report lacks these.

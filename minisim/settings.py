@@ -92,6 +92,16 @@ class Settings:
     profileset_main_actor_index: int = 0
     profileset_report_player_index: int = 0
     calculate_scale_factors: bool = False
+    scale_only: str = ""
+    center_scale_delta: bool = False
+    scale_delta_multiplier: float = 1.0
+    dps_plot_stat: str = ""
+    dps_plot_points: int = 20
+    dps_plot_step: float = 160.0
+    dps_plot_positive: bool = False
+    dps_plot_negative: bool = False
+    dps_plot_iterations: int = -1
+    dps_plot_target_error: float = 0.0
     display_build: int = 1
     strict_parsing: bool = False
     progressbar_type: int = 0
@@ -193,6 +203,16 @@ _CONVERTERS: dict[str, Callable[[str], object]] = {
     "profileset_main_actor_index": to_int,
     "profileset_report_player_index": to_int,
     "calculate_scale_factors": to_bool,
+    "scale_only": str,
+    "center_scale_delta": to_bool,
+    "scale_delta_multiplier": to_float,
+    "dps_plot_stat": str,
+    "dps_plot_points": to_int,
+    "dps_plot_step": to_float,
+    "dps_plot_positive": to_bool,
+    "dps_plot_negative": to_bool,
+    "dps_plot_iterations": to_int,
+    "dps_plot_target_error": to_float,
     "display_build": to_int,
     "strict_parsing": to_bool,
     "progressbar_type": to_int,

@@ -7,6 +7,7 @@ never worth less.
 import math
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from minisim.actor import Actor
@@ -69,7 +70,11 @@ class Sheet:
     gear: dict[str, Item]
 
 
-def sheet_of(actor: Actor) -> Sheet:
+# Returns an actor's primary stat and ratings with a change.
+Changed = Callable[[Actor, float, dict[str, float]], tuple[float, dict[str, float]]]
+
+
+def sheet_of(actor: Actor, changed: Changed | None = None) -> Sheet:
     """Return an actor's sheet. Raises SimulatorError for an invalid number."""
     level = min(max(to_int(actor.options.get("level", "80")), 1), 90)
     gear = _gear(actor, level)
@@ -78,6 +83,8 @@ def sheet_of(actor: Actor) -> Sheet:
     primary = 400 * 1.2 ** (level - 60) * consumed + sum(item.primary for item in gear.values())
     ratings = {rating: sum(item.ratings.get(rating, 0.0) for item in gear.values()) for rating in RATINGS}
     primary, ratings = _with_overrides(actor, primary, ratings)
+    if changed:
+        primary, ratings = changed(actor, primary, ratings)
     percent = {rating: points / (35 * 1.16 ** (level - 60)) for rating, points in ratings.items()}
     return Sheet(
         name=actor.name,

@@ -19,6 +19,7 @@ from minisim.combat import Encounter, Fighter, Record, batch_rows
 from minisim.configuration import Configuration
 from minisim.progress import PhaseProgress, Progress
 from minisim.samples import Samples
+from minisim.scaling import Change, Mean, Scaling, Stopped, phases, scaling_of
 from minisim.settings import DETERMINISTIC_SEED, FIGHT_STYLES, Settings
 from minisim.sheet import Sheet, sheet_of
 from minisim.values import SimulatorError
@@ -104,7 +105,13 @@ class Phase:
     """One simulation: a configuration, its fighters and their results."""
 
     def __init__(
-        self, configuration: Configuration, settings: Settings, *, stream: str = "", with_record: bool = False
+        self,
+        configuration: Configuration,
+        settings: Settings,
+        *,
+        stream: str = "",
+        with_record: bool = False,
+        change: Change | None = None,
     ) -> None:
         """Create a phase. With the same seed, each `stream` has different random numbers."""
         players = configuration.players()
@@ -118,7 +125,8 @@ class Phase:
         # The iterations until the target error, as expected at the last two checks of the error.
         self._projections: deque[int] = deque(maxlen=2)
         self._fighters = [
-            Fighter(sheet_of(actor), encounter, rng) for actor, rng in zip(players, streams, strict=True)
+            Fighter(sheet_of(actor, change.applied if change else None), encounter, rng)
+            for actor, rng in zip(players, streams, strict=True)
         ]
         results = []
         for actor, fighter in zip(players, self._fighters, strict=True):
@@ -231,6 +239,7 @@ class Outcome:
     profilesets: list[ProfilesetResult]
     warnings: list[str]
     is_cancelled: bool
+    scaling: Scaling | None = None  # None if the run was stopped before its end.
     finished_profilesets: int = 0  # Includes those without damage, which have no result.
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -265,10 +274,13 @@ def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -
     `settings` are the completed settings of the configuration.
     """
     wall, cpu = time.perf_counter(), time.process_time()
-    progress = Progress(phases=1 + len(configuration.profilesets), tabular=settings.progressbar_type == 1)
+    count = 1 + phases(configuration.players(), settings) + len(configuration.profilesets)
+    progress = Progress(phases=count, tabular=settings.progressbar_type == 1)
     progress.start_phase("Baseline")
     baseline = Phase(configuration, settings, with_record=True).run(progress, stop)
     outcome = Outcome(baseline, [], configuration.warnings, is_cancelled=False, events=baseline.events())
+    if not stop.is_set:
+        outcome.scaling = _scaling(configuration, outcome, progress, stop)
     for name in configuration.profilesets:
         if stop.is_set:
             break
@@ -283,6 +295,27 @@ def simulate(configuration: Configuration, settings: Settings, stop: StopFlag) -
     outcome.is_cancelled = stop.is_set
     outcome.cpu_seconds, outcome.wall_seconds = time.process_time() - cpu, time.perf_counter() - wall
     return outcome
+
+
+def _scaling(configuration: Configuration, outcome: Outcome, progress: Progress, stop: StopFlag) -> Scaling | None:
+    """Run the simulations of scale factors and plots, and return them, or None if they were stopped."""
+
+    def simulate(label: str, settings: Settings, change: Change) -> dict[str, Mean]:
+        progress.start_phase(label)
+        phase = Phase(configuration, settings, stream=f"{change.points:g} {change.stat}", change=change)
+        result = phase.run(progress, stop)
+        outcome.events += result.events()
+        if not result.is_complete:
+            raise Stopped
+        return _means(result)
+
+    baseline = outcome.baseline
+    return scaling_of(configuration.players(), baseline.settings, _means(baseline), simulate)
+
+
+def _means(result: PhaseResult) -> dict[str, Mean]:
+    estimator = result.settings.confidence_estimator
+    return {each.actor.name: Mean(each.dps.mean, estimator * each.dps.mean_std_dev) for each in result.actors}
 
 
 def _prepare(configuration: Configuration, settings: Settings, name: str) -> tuple[Configuration, Phase]:

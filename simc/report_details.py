@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from simc import report_values as values
+from simc import stat_plots, stat_weights
 from simc.json_stream import Members, Shape
 from simc.report_values import ENTRY_WEIGHT, Bounded, Largest, clean, kept_by, known
 from simc.reports import Player
@@ -213,14 +214,32 @@ _BUFF: Shape = dict.fromkeys(("name", "spell_name", "spell", "uptime", "start_co
 
 
 def document(
-    actors: Iterable[Mapping[str, Any]], *, options: Mapping[str, Any], targets: object, iterations: int
+    actors: Iterable[Mapping[str, Any]],
+    *,
+    options: Mapping[str, Any],
+    targets: object,
+    plots: object = None,
+    iterations: int,
 ) -> dict[str, Any]:
-    """Return the details of a report: its actors, as `actor` returns them, with the debuffs of their targets."""
+    """Return the details of a report: its actors, as `actor` returns them, with what other parts of it add.
+
+    These are the debuffs of their targets, the options of their weights, and their plots.
+    """
     debuffs = kept_by(targets, Targets).values()
+    scaling = values.mapping(options.get("scaling"))
     return {
         "version": VERSION,
         "fight": _fight(options, iterations=iterations, listed_targets=getattr(targets, "count", 0)),
-        "actors": [_with_debuffs(each, debuffs) for each in actors],
+        "actors": [
+            {
+                **_with_debuffs(each, debuffs),
+                **known(
+                    weights=stat_weights.finished(each, options=scaling),
+                    plots=stat_plots.plots_of(plots, name=each["name"]),
+                ),
+            }
+            for each in actors
+        ],
     }
 
 
@@ -270,6 +289,7 @@ def actor(entry: Mapping[str, Any], player: Player) -> dict[str, Any]:
         ),
         gear=list(player.gear),
         talents=player.talents,
+        weights=stat_weights.raw(entry),
     )
 
 
@@ -450,6 +470,7 @@ def _resources(entry: Mapping[str, Any], collected: Mapping[str, Any]) -> list[d
 OPTIONS: dict[str, Shape] = {
     **dict.fromkeys(("fight_style", "desired_targets", "max_time", "vary_combat_length", "target_error")),
     "dbc": {"Live": {"wow_version": None}, "PTR": {"wow_version": None}, "version_used": None},
+    "scaling": stat_weights.OPTIONS,
 }
 ACTOR: dict[str, Shape] = {
     **dict.fromkeys(("race", "level", "role", "specialization")),
@@ -457,6 +478,7 @@ ACTOR: dict[str, Shape] = {
     "stats_pets": Members(Pets),
     "buffs": Buffs,
     "gains": Gains,
+    **stat_weights.ACTOR,
 }
 COLLECTED: dict[str, Shape] = {
     "fight_length": dict.fromkeys(("mean", "min", "max", "count")),

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, BinaryIO, ClassVar
 
-from simc import json_stream, messages, report_details, report_values
+from simc import json_stream, messages, report_details, report_values, stat_plots
 from simc.json_stream import WHOLE, Shape, UnreadableJson
 from simc.report_values import clean
 from simc.reports import (
@@ -107,7 +107,11 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1, with_detail
             )
         ),
         details=report_details.document(
-            sim["players"].details, options=options, targets=sim.get("targets"), iterations=iterations
+            sim["players"].details,
+            options=options,
+            targets=sim.get("targets"),
+            plots=sim.get("dps_plot"),
+            iterations=iterations,
         )
         if with_details
         else None,
@@ -118,14 +122,16 @@ def read_report(stream: BinaryIO, *, max_bytes: int, stage: int = 1, with_detail
 def _read(stream: BinaryIO, *, max_bytes: int, stage: int, with_details: bool) -> dict[str, Any]:
     """Return the parts of a report that are used. Raises BrokenReport."""
     report_values.begin_report()
-    targets: dict[str, Shape] = {"targets": report_details.Targets} if with_details else {}
+    detailed: dict[str, Shape] = (
+        {"targets": report_details.Targets, "dps_plot": stat_plots.Plots} if with_details else {}
+    )
     shape: dict[str, Shape] = {
         "logs": _Messages,
         "notifications": _Messages,
         "sim": {
             "options": {"iterations": None, "confidence_estimator": None, **report_details.OPTIONS},
             "players": partial(_Players, with_details=with_details),
-            **targets,
+            **detailed,
             "profilesets": {"results": partial(_Profilesets, stage)},
             "statistics": {"raid_dps": _SAMPLE},
         },

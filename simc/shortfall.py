@@ -107,6 +107,18 @@ def without_result(report: Report, profilesets: Collection[str]) -> Iterator[str
         yield f"{subject} no result: {_listed(names)}."
 
 
+def without_weights_or_plots(report: Report, *, weights: bool, plots: bool, partial: bool) -> Iterator[str]:
+    """Yield warnings about stat weights and plots that the profile asks for, if the report has none."""
+    if report.details is None:
+        return
+    for is_wanted, part, title in ((weights, "weights", "stat weights"), (plots, "plots", "plots")):
+        if is_wanted and not any(part in actor for actor in report.details["actors"]):
+            if partial:
+                yield f"The run ended before the {title} were simulated."
+            else:
+                yield f"The profile asks for {title}, but the simulator's report has none."
+
+
 def target_not_reached(report: Report, asked: Asked) -> Iterator[str]:
     """Yield a warning if the limit of iterations ended simulations before they reached their target error."""
     if not asked.target_error or not asked.limit:

@@ -8,6 +8,8 @@ from dashboard.results import game_links, names
 from dashboard.results.breakdown import Breakdown, breakdown_of
 from dashboard.results.damage_chart import DamageChart, chart_of
 from dashboard.results.options import Options
+from dashboard.results.plots import PlotsView, plots_of
+from dashboard.results.weights import WeightsView, weights_of
 from jobs.results.details import Actor, Buff, Resource, Stats
 
 OPEN_BUFFS, MAX_BUFFS = 10, 60
@@ -72,6 +74,8 @@ class ActorView:
     gear: Sequence[Item]
     item_level: float | None
     talents: str
+    weights: WeightsView | None
+    plots: PlotsView | None
 
     @property
     def has_ratings(self) -> bool:
@@ -97,6 +101,8 @@ def view_of(actor: Actor, options: Options, *, gear: Sequence[Mapping[str, Any]]
         gear=items,
         item_level=sum(levels) / len(levels) if levels else None,
         talents=actor.talents or talents,
+        weights=weights_of(actor.weights, options),
+        plots=plots_of(actor.plots),
     )
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 
 MAX_SEARCH_LENGTH = 100
+MAX_STAT_LENGTH = 40
 MAX_NUMBER = 10**6
 UPGRADES, ALL = "upgrades", "all"
 SORTS = ("best", "worst", "name", "-name")
@@ -33,6 +34,8 @@ class Options:
     # The column that sorts the abilities
     by: str = "share"
     actor: int = 1
+    # The stat that weights are compared with; empty for the strongest one
+    stat: str = ""
 
     @classmethod
     def of(cls, query: QueryDict) -> "Options":
@@ -47,6 +50,7 @@ class Options:
             rows=_choice(query.get("rows"), ["", ALL]),
             by=_choice(query.get("by"), ABILITY_SORTS),
             actor=_number(query.get("actor"), least=1),
+            stat=query.get("stat", "")[:MAX_STAT_LENGTH],
         )
 
     def link(self, **changes: Any) -> str:

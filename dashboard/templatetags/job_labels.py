@@ -37,6 +37,7 @@ def _number(form: str, unit: str = "", *, factor: float = 1) -> Callable[[float 
 whole = register.filter("whole", _number("z,.0f"))
 signed = register.filter("signed", _number("+,.0f"))
 decimal = register.filter("decimal", _number("z,.1f"))
+weight = register.filter("weight", _number("z,.2f"))
 percent = register.filter("percent", _number("z,.0f", " %"))
 part = register.filter("part", _number("z.1f", " %", factor=100))
 change_in_percent, huge_change = _number("+,.2f", " %"), _number("+.0e", " %")

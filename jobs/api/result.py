@@ -79,6 +79,25 @@ EXAMPLE_DETAILS: dict[str, Any] = {
             ],
             "buffs": [{"name": "Icy Veins", "uptime": 41.2, "count": 2.9, "debuff": False}],
             "damage": {"step": 1, "values": [812300.0, 1702400.25, 1533100.5]},
+            "weights": {
+                "metric": "dps",
+                "normalized": False,
+                "stats": [
+                    {"stat": "Int", "name": "Intellect", "weight": 27.86, "error": 5.54, "delta": 300.0},
+                    {"stat": "Haste", "name": "Haste", "weight": 12.83, "error": 5.54, "delta": 300.0},
+                ],
+                "pawn": '( Pawn: v1: "Example-Frost": Class=Mage, Spec=Frost, Intellect=27.86, HasteRating=12.83 )',
+            },
+            "plots": [
+                {
+                    "stat": "Haste",
+                    "name": "Haste",
+                    "points": [
+                        {"change": 0.0, "dps": 1523400.5, "error": 1176.0},
+                        {"change": 160.0, "dps": 1525453.3, "error": 1181.2},
+                    ],
+                }
+            ],
         }
     ],
 }
@@ -95,7 +114,7 @@ INCLUDE = Parameter(
     name="include",
     location="query",
     shape=Literal["details"],
-    description="Includes abilities, buffs, damage over time, resources, stats and gear of each actor.",
+    description="Includes abilities, buffs, damage over time, resources, stats, gear, weights and plots of actors.",
     example="details",
 )
 GET_JOB_RESULT = Operation(

@@ -101,6 +101,11 @@ class Summary(TypedDict):
     multiStage: MultiStage
     actors: NotRequired[Annotated[Actors, "Present if the profile has more than one actor"]]
     iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job ran in a single pass"]]
+    additional_fights: NotRequired[
+        Annotated[
+            Count, "About how many fights of each actor stat weights and plots took. Present if there are some"
+        ]
+    ]
     partial: NotRequired[Annotated[Literal[True], "Present if the run ended before it had simulated everything"]]
     warnings: NotRequired[
         Annotated[list[str], Rule(maxItems=20), "Warnings about the run, the most important ones first"]

@@ -178,6 +178,8 @@ class Conductor:
         self.limit, self.lease, self.budget = limit, limit.lease, limit.budget
         # Simulator time of earlier stages
         self.before_ms = round(limit.ran_before * 1000)
+        # Scale factors and plots run in the first shard.
+        self.additional_runs = progress.estimate.additional(work.stage)
         self.stage = ShardedStage(
             job=job,
             attempt=job.attempt,
@@ -407,7 +409,7 @@ class Conductor:
 
     def _publish(self) -> None:
         """Publish the progress and the preview of the job."""
-        sizes = [1, *map(len, self.plan.groups)]
+        sizes = [1 + self.additional_runs, *map(len, self.plan.groups)]
         percents, runs = progress.take_shards(self.stage)
         for run in runs:
             self.progress.live.add(run)

@@ -65,8 +65,11 @@ class ProgressEstimate:
         stages: Sequence[Stage],
         statistics: StageStatistics | None = None,
         *,
+        additional_runs: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        # Of the last stage, for scale factors and plots
+        self.additional_runs = additional_runs
         self.stages, self.statistics, self.clock = stages, statistics or StageStatistics(), clock
         self.percent = 0.0
         self.stage, self.profilesets, self.runs = stages[0], 0, 1
@@ -80,11 +83,17 @@ class ProgressEstimate:
         """Start a stage with some profilesets; those in `replicates` run twice."""
         self.expected_seconds = self._expected_seconds(stage, profilesets)
         self.stage, self.profilesets, self.replicates = stage, profilesets, replicates
-        self.runs = 1 + profilesets + len(replicates)
-        self.meter, self.observed = ProgressMeter(expected_phases=self.runs, clock=self.clock), _Observed()
+        phases = 1 + profilesets + len(replicates)
+        # How many there are is only estimated, but the simulator prints it.
+        self.runs = phases + self.additional(stage)
+        self.meter, self.observed = ProgressMeter(expected_phases=phases, clock=self.clock), _Observed()
         self.entered = self.clock()
         if self.started is None:
             self.started = self.entered
+
+    def additional(self, stage: Stage) -> int:
+        """Return how many runs a stage has for scale factors and plots."""
+        return self.additional_runs if stage.is_last else 0
 
     def _expected_seconds(self, stage: Stage, profilesets: int) -> float | None:
         """Return the expected seconds of a stage's runs, from the stage before; None for the first."""
@@ -161,7 +170,7 @@ class ProgressEstimate:
             observed.setup_fights(seconds_a_run), self.statistics.setup_fights(startup_seconds=self.startup)
         )
         pace = seconds_a_run / (setup + _fights(self.stage, observed.spread_percent, profilesets=self.profilesets))
-        runs = 1 + remaining + (0 if later.is_last else min(remaining, MAX_REPLICATED))
+        runs = 1 + remaining + (self.additional_runs if later.is_last else min(remaining, MAX_REPLICATED))
         return pace * runs * (setup + _fights(later, observed.spread_percent, profilesets=remaining))
 
     def _observe(self) -> _Observed:
@@ -327,10 +336,11 @@ class JobProgress:
         stages: Sequence[Stage],
         statistics: StageStatistics | None,
         *,
+        additional_runs: int,
         has_means: bool,
         scrub: Callable[[str], str],
     ) -> None:
-        self.estimate = ProgressEstimate(stages, statistics)
+        self.estimate = ProgressEstimate(stages, statistics, additional_runs=additional_runs)
         self.live = LiveResults(has_means=has_means)
         self.publisher = Publisher(job, scrub=scrub, preview=self._preview)
 

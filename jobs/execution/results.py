@@ -10,9 +10,11 @@ from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 from jobs import api_mode
 from jobs.planning.multistage import Stage, StagePlan, beaten
+from jobs.planning.past_jobs import additional_fights
 from jobs.results import labels, rankings
 from simc import csv_report, messages, reports, shortfall
 from simc.profiles.analysis import Analysis
+from simc.profiles.numbers import Precision
 from simc.reports import NotReached, Player, Profileset, Report, Statistics
 from simc.shortfall import Asked
 
@@ -23,7 +25,7 @@ class Results:
     """Merges the reports of the stages. `culled` are the profilesets that later stages leave out."""
 
     def __init__(self, plan: StagePlan, analysis: Analysis) -> None:
-        self.plan = plan
+        self.plan, self.analysis = plan, analysis
         self.profilesets = frozenset(analysis.profilesets)
         self.reports_all = analysis.reports_all
         self.metric: Literal["dps", "raid_dps"] = "raid_dps" if analysis.metric == "raid_dps" else "dps"
@@ -82,9 +84,26 @@ class Results:
         if self.widening > 1:
             multistage["widening"] = round(self.widening, 3)
         summary = reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
+        if additional := self._additional_fights(self.report):
+            summary["additional_fights"] = additional
         found = shortfall.of_partial(self.report, asked) if partial else self._of_complete(self.report, asked)
-        warnings = self.listed_warnings(found)
+        lacking = shortfall.without_weights_or_plots(
+            self.report, weights=self.analysis.scale_factors, plots=bool(self.analysis.plot.points), partial=partial
+        )
+        warnings = self.listed_warnings([*found, *lacking])
         return {**summary, "warnings": warnings} if warnings else summary
+
+    def _additional_fights(self, report: Report) -> int:
+        """Return about how many fights of each actor the scale factors and plots took, 0 if the report has none."""
+        if not any(actor.keys() & {"weights", "plots"} for actor in (report.details or {}).get("actors", [])):
+            return 0
+        numbers = self.analysis.effective_numbers()
+        if self.plan.enabled:
+            stage = self.plan.stages[-1]
+            numbers = Precision(iterations=stage.iterations, target_error=stage.target_error or 0.0)
+        first = report.players[0].dps if report.players else None
+        spread = 100 * first.stddev / first.mean if first and first.mean > 0 else 0.0
+        return round(additional_fights(self.analysis, numbers, spread=spread)) if spread else 0
 
     def _of_complete(self, report: Report, asked: Asked) -> list[str]:
         return [

@@ -82,7 +82,12 @@ class Stages:
         self.scrubber = scrubber_of(secrets)
         self.results = Results(plan, found.analysis)
         self.progress = JobProgress(
-            job, plan.stages, statistics, has_means=has_means(found.analysis), scrub=self.scrubber.text
+            job,
+            plan.stages,
+            statistics,
+            additional_runs=found.analysis.weight_runs + found.analysis.plot.points,
+            has_means=has_means(found.analysis),
+            scrub=self.scrubber.text,
         )
         self.wall_ms = 0
         # The figures of an earlier stage

@@ -18,7 +18,7 @@ from billing import prices
 from billing.models import Account
 from jobs.models import CHARACTER_LENGTH, Build
 from jobs.planning.multistage import COARSE_TARGET_ERRORS, StagePlan
-from jobs.planning.past_jobs import expected_fights, statistics_of
+from jobs.planning.past_jobs import additional_fights, expected_fights, statistics_of
 from simc.profiles.analysis import Analysis
 from simc.profiles.numbers import Precision
 from simc.reports import fights_of
@@ -39,7 +39,7 @@ _COLUMNS = """
     SELECT account_id = %(account_id)s, build_id = %(build_id)s, character, other_characters, sim_duration_ms,
         coalesce(nullif(summary -> 'mainActor', 'null'), summary #> '{actors,results,0}') - 'profilesets',
         summary #> '{mainActor,profilesets,results,0}', summary #> '{mainActor,profilesets,count}',
-        summary #> '{multiStage,stages}'
+        summary #> '{multiStage,stages}', summary -> 'additional_fights'
 """
 # The index `job_by_status` reads the account's jobs, and the primary key the latest of all accounts.
 OWN_JOBS = f"""
@@ -193,7 +193,9 @@ def _fights_of_profile(analysis: Analysis, stages: StagePlan, *, spread: float, 
     actors = max(1, analysis.actors + analysis.included_actors) + analysis.copies
     candidates = len(analysis.profilesets)
     if not stages.enabled:
-        return (actors + candidates) * expected_fights(analysis.effective_numbers(), spread=spread)
+        numbers = analysis.effective_numbers()
+        additional = additional_fights(analysis, numbers, spread=spread)
+        return actors * additional + (actors + candidates) * expected_fights(numbers, spread=spread)
     count = len(stages.stages)
     known = statistics_of([(list(job.stages), [], []) for job in past if len(job.stages) == count])
     total, remaining = 0.0, float(candidates)
@@ -202,7 +204,7 @@ def _fights_of_profile(analysis: Analysis, stages: StagePlan, *, spread: float, 
         sets = remaining * (CULLING_RUNS if stage.number < count else 1)
         total += (actors + sets) * expected_fights(numbers, spread=spread)
         remaining *= known.share(stage.number)
-    return total
+    return total + actors * additional_fights(analysis, numbers, spread=spread)
 
 
 def past_jobs(account: Account, build: Build) -> list[PastJob]:
@@ -224,6 +226,7 @@ class _Row(NamedTuple):
     best: dict[str, Any] | None
     profilesets: int | None
     stages: list[dict[str, Any]] | None
+    additional: float | None
 
 
 def _read(query: str, values: dict[str, Any]) -> list[PastJob]:
@@ -241,7 +244,8 @@ def _past_job(row: _Row) -> PastJob | None:
     # In stages, the best profileset has the figures of the last stage.
     last = row.best if row.best and row.best["mean"] > 0 else row.actor
     spread = 100 * last["stddev"] / last["mean"]
-    of_actors = (1 + row.other_characters) * fights_of(row.actor["stddev"], row.actor["mean_stddev"])
+    of_actor = fights_of(row.actor["stddev"], row.actor["mean_stddev"]) + (row.additional or 0)
+    of_actors = (1 + row.other_characters) * of_actor
     of_one_set = fights_of(last["stddev"], last["mean_stddev"])
     of_sets = _staged_fights(row.stages, of_one_set, spread) if row.stages else (row.profilesets or 0) * of_one_set
     if of_actors + of_sets <= 0:

@@ -111,9 +111,7 @@ def shown(text: str) -> str:
 
 def _require_variants(job: Job, analysis: Analysis) -> None:
     """Raise CannotRun if the included files add more variants than the account's plan allows."""
-    limit = job.account.plan.max_variants
-    if analysis.variants > limit:
-        reason = (
-            f"With its included files, the profile has {analysis.variants:,} variants; the plan allows {limit:,}."
-        )
+    limit, count = job.account.plan.max_variants, analysis.counted_variants
+    if count > limit:
+        reason = f"With its included files, the profile has {count:,} variants; the plan allows {limit:,}."
         raise CannotRun(ErrorCode.INPUT_INVALID, reason)

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection
 
 from jobs.models import Build, Job
+from simc.profiles.analysis import Analysis
 from simc.profiles.numbers import Precision
 from simc.reports import Report, fights_of
 
@@ -25,7 +26,7 @@ RECENT = """
         ARRAY(SELECT sum(wall_ms)::bigint FROM (
             SELECT DISTINCT ON (stage, shard) stage, coalesce(wall_ms, 0) AS wall_ms FROM jobs_run
             WHERE job_id = jobs_job.id AND attempt = jobs_job.attempt ORDER BY stage, shard, try_number DESC
-        ) AS counted GROUP BY stage ORDER BY stage)
+        ) AS counted GROUP BY stage ORDER BY stage), summary -> 'additional_fights'
     FROM jobs_job WHERE multi_stage AND status = 'completed' ORDER BY id DESC LIMIT %s
 """
 
@@ -68,21 +69,21 @@ def recent(account_id: int, *, stages: int) -> StageStatistics:
     with connection.cursor() as cursor:
         cursor.execute(RECENT, [READ_JOBS])
         rows = [
-            (account, json.loads(stages_json or "[]"), json.loads(sets or "[]"), walls)
-            for account, stages_json, sets, walls in cursor
+            (account, json.loads(stages_json or "[]"), json.loads(sets or "[]"), walls, json.loads(more or "0"))
+            for account, stages_json, sets, walls, more in cursor
         ]
     comparable = [row for row in rows if len(row[1]) == len(row[3]) == stages]
     own = [row for row in comparable if row[0] == account_id]
     return statistics_of([row[1:] for row in (own if len(own) >= ENOUGH_JOBS else comparable)])
 
 
-def statistics_of(jobs: Sequence[tuple[list[Any], list[Any], list[int]]]) -> StageStatistics:
-    """Return the statistics of jobs, given the stages, results and milliseconds of each.
+def statistics_of(jobs: Sequence[Sequence[Any]]) -> StageStatistics:
+    """Return the statistics of jobs, given what `costs_of` takes of each.
 
     They are medians, so one unusual job does not change them.
     """
     kept: dict[int, list[float]] = {}
-    for stages, _, _ in jobs:
+    for stages, *_ in jobs:
         for stage in stages:
             if stage["profilesets"]:
                 kept.setdefault(stage["stage"], []).append(1 - stage["culled"] / stage["profilesets"])
@@ -93,8 +94,13 @@ def statistics_of(jobs: Sequence[tuple[list[Any], list[Any], list[int]]]) -> Sta
     )
 
 
-def costs_of(stages: list[Any], results: list[Any], walls: list[int]) -> tuple[Cost, Cost] | None:
-    """Return the cost of a job's first and last stage, or None if the fights of one of them are unknown."""
+def costs_of(
+    stages: list[Any], results: list[Any], walls: list[int], additional: float = 0
+) -> tuple[Cost, Cost] | None:
+    """Return the cost of a job's first and last stage, or None if the fights of one of them are unknown.
+
+    `walls` are the milliseconds of each stage, and `additional` the fights for scale factors and plots.
+    """
     last = len(stages)
     fights: dict[int, list[float]] = {number: [] for number in (1, last)}
     for row in results:
@@ -104,7 +110,10 @@ def costs_of(stages: list[Any], results: list[Any], walls: list[int]) -> tuple[C
         return None
     # Stages that cull run each profileset twice, and its result has the fights of both runs.
     first = Cost(seconds=walls[0] / 1000, runs=1 + 2 * stages[0]["profilesets"], fights=median(fights[1]) / 2)
-    final = Cost(seconds=walls[-1] / 1000, runs=1 + stages[-1]["profilesets"], fights=median(fights[last]))
+    each = median(fights[last])
+    # Scale factors and plots run in the last stage.
+    runs = 1 + stages[-1]["profilesets"] + round(additional / each if each else 0)
+    final = Cost(seconds=walls[-1] / 1000, runs=runs, fights=each)
     return (first, final) if final.fights > first.fights else None
 
 
@@ -117,6 +126,7 @@ ESTIMATOR = 1.96
 # because only its results are complete. Its number is 1 in a single pass.
 PAST_JOBS = """
     SELECT build_id = %s, summary -> 'mainActor', summary #> '{multiStage,stages,-1}',
+        summary -> 'additional_fights',
         (SELECT sum(wall_ms)::bigint FROM jobs_run
             WHERE job_id = past.id AND attempt = past.attempt
             AND stage = coalesce((summary #>> '{multiStage,stages,-1,stage}')::int, 1))
@@ -143,8 +153,16 @@ def expected_set_seconds(job: Job, build: Build, *, numbers: Precision) -> float
     with connection.cursor() as cursor:
         cursor.execute(PAST_JOBS, [build.pk, job.account_id, READ_JOBS])
         rows = [
-            (on_build, past_job(json.loads(actor or "null"), json.loads(stage or "null"), wall_ms))
-            for on_build, actor, stage, wall_ms in cursor
+            (
+                on_build,
+                past_job(
+                    json.loads(actor or "null"),
+                    json.loads(stage or "null"),
+                    wall_ms,
+                    additional=json.loads(more or "0"),
+                ),
+            )
+            for on_build, actor, stage, more, wall_ms in cursor
         ]
     known = [(on_build, past) for on_build, past in rows if past is not None]
     chosen = [past for on_build, past in known if on_build] or [past for _, past in known]
@@ -179,11 +197,20 @@ def expected_fights(numbers: Precision, *, spread: float) -> float:
     return min(checks * FIGHTS_BETWEEN_CHECKS, numbers.iterations)
 
 
-def past_job(actor: dict[str, Any] | None, stage: dict[str, Any] | None, wall_ms: int | None) -> PastJob | None:
+def additional_fights(analysis: Analysis, numbers: Precision, *, spread: float) -> float:
+    """Return how many fights of each actor the scale factors and plots need beside the base, with its numbers."""
+    points, of_base = analysis.plot.points, expected_fights(numbers, spread=spread)
+    of_point = expected_fights(analysis.plot_numbers, spread=spread) if points else 0.0
+    return analysis.weight_runs * of_base + points * of_point
+
+
+def past_job(
+    actor: dict[str, Any] | None, stage: dict[str, Any] | None, wall_ms: int | None, additional: float = 0
+) -> PastJob | None:
     """Return the figures of a past job, or None if its profilesets or its time are unknown.
 
     `actor` is the main actor of its summary, `stage` the last of several stages, and `wall_ms` the time of that
-    stage's runs.
+    stage's runs. `additional` are its fights for scale factors and plots.
     """
     if not actor or not wall_ms or "profilesets" not in actor:
         return None
@@ -193,5 +220,5 @@ def past_job(actor: dict[str, Any] | None, stage: dict[str, Any] | None, wall_ms
     spreads = [100 * row["stddev"] / row["mean"] for row in results if row["mean"] > 0]
     if not spreads or not all(fights):
         return None
-    total = fights_of(actor["stddev"], actor["mean_stddev"]) + count * median(fights)
+    total = fights_of(actor["stddev"], actor["mean_stddev"]) + count * median(fights) + additional
     return PastJob(pace=wall_ms / 1000 / total, spread=median(spreads))

@@ -16,6 +16,8 @@ from jobs.artifacts import retention
 from jobs.models import Job, JobDetails
 from simc import report_details
 from simc.report_details import MAX_ABILITIES, MAX_ACTORS, MAX_BUFFS, MAX_NAMES, MAX_VALUES
+from simc.stat_plots import MAX_CURVE_POINTS
+from simc.stat_weights import MAX_STATS
 from simservice.shapes import ALWAYS, Count, Percent, Rule, bare_type, json_fields
 
 # Compressed, and as JSON
@@ -24,7 +26,12 @@ _DOCUMENT_BYTES = 32 << 20
 # Steps in which a document is made smaller until it fits: the lengths of its lists of abilities and buffs.
 _SHORTER = (100, 50, 20, 10, 5)
 # Then, the parts that it loses.
-_DROPPED = (("resources",), ("abilities", "buffs", "damage", "gear", "stats", "talents"))
+_DROPPED = (
+    ("resources",),
+    ("plots",),
+    ("abilities", "buffs", "damage", "gear", "stats", "talents"),
+    ("weights",),
+)
 
 Fraction = Annotated[float, Rule(minimum=0, maximum=1)]
 Amount = Annotated[float, Rule(minimum=0)]
@@ -138,6 +145,49 @@ class Stats:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Weight:
+    """What one point of a stat is worth, in the metric of the weights."""
+
+    schema_name: ClassVar[str] = "StatWeight"
+    stat: Annotated[Name, "The simulator's abbreviation, for example `Crit`", ALWAYS] = ""
+    name: Annotated[Name, ALWAYS] = ""
+    weight: Annotated[float | None, ALWAYS] = None
+    error: Annotated[Amount | None, "Estimated margin of error: half of the 95 % interval"] = None
+    delta: Annotated[float | None, "How much of the stat the second simulation had in addition"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Stat weights of an actor, the largest first. The simulator calls them scale factors."""
+
+    schema_name: ClassVar[str] = "StatWeights"
+    metric: Annotated[Name, "What the weights are measured in, for example `dps`", ALWAYS] = ""
+    normalized: Annotated[bool, "Whether the profile itself divides them by the weight of one stat", ALWAYS] = False
+    stats: Annotated[tuple[Weight, ...], Rule(maxItems=MAX_STATS), ALWAYS] = ()
+    pawn: Annotated[str, "The weights in the format of the addon Pawn"] = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotPoint:
+    """A simulation with more or less of a stat."""
+
+    schema_name: ClassVar[str] = "StatPlotPoint"
+    change: Annotated[float | None, "Change of the stat", ALWAYS] = None
+    dps: Annotated[Amount | None, ALWAYS] = None
+    error: Annotated[Amount | None, "Margin of error of the mean: half of the 95 % interval"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """Damage per second with more or less of a stat, by the change."""
+
+    schema_name: ClassVar[str] = "StatPlot"
+    stat: Annotated[Name, "The simulator's abbreviation, for example `Crit`", ALWAYS] = ""
+    name: Annotated[Name, ALWAYS] = ""
+    points: Annotated[tuple[PlotPoint, ...], Rule(maxItems=MAX_CURVE_POINTS), ALWAYS] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Actor:
     """Details of an actor. Lists have the largest entries first."""
 
@@ -157,6 +207,8 @@ class Actor:
     stats: Stats | None = None
     gear: tuple[Item, ...] = ()
     talents: str = ""
+    weights: Weights | None = None
+    plots: Annotated[tuple[Plot, ...], Rule(maxItems=MAX_STATS)] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +254,7 @@ def document_of(job: Job) -> dict[str, Any] | None:
 
 
 def packed(document: Mapping[str, Any], *, scrub: Callable[[str], str] = str) -> bytes:
-    """Return a document as stored. One that is too large loses its smallest abilities and buffs, then resources.
+    """Return a document as stored. One that is too large loses its smallest abilities and buffs, then parts.
 
     `scrub` removes secrets from its text.
     """

@@ -75,7 +75,7 @@ def run(submission: Submission, *, sender: Sender, analysis: Analysis | None = N
         refusals=tuple(analysis.refusals),
         refused=analysis.refused,
         warnings=warnings_of(submission, analysis, build=build),
-        variants=analysis.variants,
+        variants=analysis.counted_variants,
         actors=analysis.actors + analysis.included_actors + analysis.copies,
         names=tuple(name[:CHARACTER_LENGTH] for name in analysis.names),
         stages=stages,

@@ -79,8 +79,8 @@ def check(submission: Submission, *, sender: Sender, analysis: Analysis | None =
     plan = sender.client.account.plan
     ceilings = _ceilings_for(submission, plan=plan)
     analysis = _require_runnable(analysis or analysis_of(submission))
-    if analysis.variants > plan.max_variants:
-        raise VariantLimitExceeded(variants=analysis.variants, limit=plan.max_variants)
+    if analysis.counted_variants > plan.max_variants:
+        raise VariantLimitExceeded(variants=analysis.counted_variants, limit=plan.max_variants)
     pin = _pinned_build(submission.build_id, git_branch=submission.git_branch, plan=plan)
     if submission.webhook_events and not endpoints.is_enabled(sender.client):
         raise WebhookNotEnabled

@@ -3,7 +3,7 @@
 `grammar` splits a text into tokens exactly as the simulator does, so no spelling evades the rules that follow.
 `policy` decides which options may run, `mistakes` explains lines that the simulator would misread, and
 `analysis` (start here) reads a text once: its actors, profilesets, numbers and refusals. `numbers` applies the
-platform's limits.
+platform's limits, and `plots` counts the simulations that plots need.
 
 The other modules change or explain texts: `includes` replaces the names of bundled files (`bundle`) by the
 files, `selection` leaves out profilesets, `fight_options` reads and writes the fight and its precision, `places`

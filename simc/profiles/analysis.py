@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from simc import stats
 from simc.characters import visible
+from simc.profiles import plots
 from simc.profiles.actors import ACTOR_OPTIONS, CLASSES, DOWNLOADS, OTHERS, STARTS, is_action_list, may_start
 from simc.profiles.grammar import BOM, token_pairs
 from simc.profiles.mistakes import BLANKS, seems_without_line_breaks
@@ -29,9 +31,8 @@ from simc.profiles.selection import kept_tokens, remaining_lines
 # Options after which the next ones apply to another actor, or may
 SWITCHES = STARTS | {"active", "input"}
 # Options that apply only to the final stage; with a common `seed`, replicates would not be independent.
-FINAL_STAGE_OPTIONS = frozenset(
-    "calculate_scale_factors scale_delta_multiplier center_scale_delta dps_plot_stats report_details "
-    "scale_only seed".split()
+FINAL_STAGE_OPTIONS = plots.OPTIONS | frozenset(
+    "calculate_scale_factors scale_delta_multiplier center_scale_delta report_details scale_only seed".split()
 )
 METRIC = re.compile("[^/:,]+")
 # Metrics for which a higher mean is better.
@@ -46,7 +47,11 @@ STAGE_OPTIONS = FINAL_STAGE_OPTIONS | LIMITED | STAGE_SENSITIVE | {"profileset_m
 # Options of the base whose values are read.
 LIMITS = "# Limits of the platform"
 MAIN_ACTOR_INDEX = "profileset_main_actor_index"
-SETTINGS = frozenset({"calculate_scale_factors", "profileset_metric", MAIN_ACTOR_INDEX})
+SETTINGS = frozenset(
+    {"calculate_scale_factors", "scale_only", "center_scale_delta", "profileset_metric", MAIN_ACTOR_INDEX}
+)
+# How many stats an actor usually has; which ones is known only to the simulator.
+USUAL_STATS = 7
 # Controllers cancel profilesets by themselves (`docs/reference/simulator-command-line.md#profilesets`).
 CONTROLLERS = "profileset_controller."
 # Real profiles stay below these limits: at 50 bytes or more for each option, 2 MB contain at most 42,000.
@@ -119,6 +124,11 @@ class Analysis:
     cancels_profilesets: bool = False
     # Whether the baseline also runs for scale factors, which lowers the default target error.
     scale_factors: bool = False
+    # The stats that they are limited to, if any, and whether each one takes two simulations.
+    scale_only: str = ""
+    center_scale_delta: bool = False
+    # The last value of each option of plots
+    plot_options: dict[str, str] = field(default_factory=dict)
     metric: str = "dps"
 
     @property
@@ -188,6 +198,32 @@ class Analysis:
     def variants(self) -> int:
         """Return how many characters are simulated in addition to the first: profilesets, copies, other actors."""
         return len(self.profilesets) + self.copies + max(0, self.actors + self.included_actors - 1)
+
+    @property
+    def counted_variants(self) -> int:
+        """Return the variants as plans limit them: each point of a plot counts as one."""
+        return self.variants + self.plot.points
+
+    @property
+    def plot(self) -> plots.Plan:
+        """Return the plan of the profile's plots."""
+        return plots.plan_of(self.plot_options)
+
+    @property
+    def plot_numbers(self) -> Precision:
+        """Return the numbers of each point of a plot: its own, or those of the base."""
+        plan, base = self.plot, self.effective_numbers()
+        return Precision(
+            iterations=plan.iterations or base.iterations, target_error=plan.target_error or base.target_error
+        )
+
+    @property
+    def weight_runs(self) -> int:
+        """Return how many simulations the scale factors need, as far as the profile tells."""
+        if not self.scale_factors:
+            return 0
+        found, _ = stats.listed(self.scale_only)
+        return (len(found) or USUAL_STATS) * (2 if self.center_scale_delta else 1)
 
 
 def analyse(text: str, *, rules: Rules, bounds: Bounds) -> Analysis:
@@ -281,6 +317,8 @@ class _Reader:
             result.numbers[name][None] = option
         elif name in SETTINGS:
             self._take_setting(name, option)
+        elif name in plots.OPTIONS:
+            self._take_plot(name, option)
         elif name in STAGE_SENSITIVE or name[: len(CONTROLLERS)] == CONTROLLERS:
             result.stage_sensitive = True
             result.cancels_profilesets |= name not in STAGE_SENSITIVE
@@ -342,9 +380,23 @@ class _Reader:
             self.result.main_actor_index = option
         elif name == "calculate_scale_factors":
             self.result.scale_factors = bool(read_integer(option.value))
+        elif name == "center_scale_delta":
+            self.result.center_scale_delta = bool(read_integer(option.value))
+        elif name == "scale_only":
+            self.result.scale_only = option.value
         else:
             first = METRIC.search(option.value.strip().lower())
             self.result.metric = first[0] if first else "dps"
+
+    def _take_plot(self, name: str, option: AllowedOption) -> None:
+        bounds = self.result.bounds
+        reason = plots.problem_beyond(
+            name, option.value, iterations=bounds.iterations, target_error=bounds.target_error
+        )
+        if reason:
+            self.refusals.take(Refusal(option.line, f"{name}={option.value}", reason))
+        else:
+            self.result.plot_options[name] = option.value
 
 
 def _character_of(option: AllowedOption) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from simc.profiles import plots
 from simc.profiles.actors import (
     ACTOR_OPTIONS,
     CLASSES,
@@ -75,14 +76,13 @@ REFUSED: dict[str, str] = {
         "strict_work_queue".split(),
         THREADS,
     ),
-    # For the plots, a whole simulation runs for every point, and every point is in the report.
+    # For a reforge plot, a whole simulation runs for each combination of stats.
     **dict.fromkeys(
         "debug debug_each debug_scale_factors log maximize_reporting statistics_level report_rng "
         "report_iteration_data report_strict_iteration_data report_all_variables collect_action_sequence "
-        "stat_timelines buff_uptime_timeline buff_stack_uptime_timeline dps_plot_stat dps_plot_points "
-        "dps_plot_step dps_plot_iterations dps_plot_target_error dps_plot_positive dps_plot_negative "
-        "dps_plot_debug reforge_plot_stat reforge_plot_amount reforge_plot_step reforge_plot_iterations "
-        "reforge_plot_target_error reforge_plot_debug".split(),
+        "stat_timelines buff_uptime_timeline buff_stack_uptime_timeline dps_plot_debug reforge_plot_stat "
+        "reforge_plot_amount reforge_plot_step reforge_plot_iterations reforge_plot_target_error "
+        "reforge_plot_debug".split(),
         FLOODS,
     ),
     # The memory of the event wheel, and an event that is due again at the same instant.
@@ -98,7 +98,7 @@ ITEM_OVERRIDE = "override.item_slot."
 # `source` as the name of an item's part; parts are separated by commas, and a value follows `=`.
 _SOURCE = re.compile(r"(?<![^,])\s*+source\s*+(?![^=,])")
 # Options that are refused or allowed by their value.
-CHECKED_BY_VALUE = ITEM_SLOTS | DOWNLOADS | NAMED | {"input"}
+CHECKED_BY_VALUE = ITEM_SLOTS | DOWNLOADS | NAMED | plots.OPTIONS | {"input"}
 # The options to which `+=` appends; for all others it is part of an unknown name
 # (`docs/reference/simulator-command-line.md#append-operator`).
 APPENDABLE = frozenset(
@@ -248,6 +248,8 @@ class Rules:
             if name in LIMITED:
                 # With `=` it would not replace the base's number but follow it, unlike other options.
                 return OVERRIDES_LIMIT if "=" in value else None
+            if name.lower() in plots.OPTIONS:
+                return plots.NOT_IN_PROFILESETS
         reason = self._reason(name, value)
         return NOT_AN_OPTION if reason is NOT_A_NAME else reason
 
@@ -260,6 +262,8 @@ class Rules:
             return REFUSED.get(plain) or self._unknown_reason(name, plain)
         if plain == "input":
             return None if name == "input" and value in self.bundled else NOT_BUNDLED
+        if plain in plots.OPTIONS:
+            return plots.problem_of(name, value)
         if plain in DOWNLOADS:
             return _reason_of_download(value) if self.has_credentials else NO_CREDENTIALS
         if plain in NAMED:

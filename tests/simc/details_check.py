@@ -127,6 +127,33 @@ def check_numbers(check: Check, found: Any, collected: Any, player: Any) -> None
     check.same("stats", found["stats"], {key: block for key, block in collected["buffed_stats"].items() if block})
 
 
+def check_weights(check: Check, found: Any, player: Any, options: Any) -> None:
+    """Compare the weights of an actor with those of a report, and their errors with the engine's formula."""
+    factors = {stat: factor for stat, factor in player.get("scale_factors", {}).items() if factor}
+    ours = {each["stat"]: each for each in found.get("weights", {}).get("stats", [])}
+    check.same("weights", {stat: each["weight"] for stat, each in ours.items()}, factors)
+    if not factors:
+        return
+    check.same("metric", found["weights"]["metric"], options.get("scale_over", "dps"))
+    check.same("order", [*ours], sorted(ours, key=lambda stat: -abs(factors[stat])))
+    margin = 1.96 * player["collected_data"]["dps"]["mean_std_dev"]
+    for stat, each in ours.items():
+        delta = player["scale_deltas"][stat]
+        error = math.sqrt(margin**2 + margin**2) / abs(delta)
+        check.same(f"{stat} error", each["error"], error / 10 if abs(delta) < 1 else error)
+
+
+def check_plots(check: Check, found: Any, plots: Any) -> None:
+    """Compare the curves of an actor with those of a report."""
+    data: list[Any] = next((each["data"] for each in plots if each["name"] == found["name"]), [])
+    curves = {stat: points for each in data for stat, points in each.items() if points}
+    ours = {each["stat"]: each["points"] for each in found.get("plots", [])}
+    check.same("curves", [*ours], [*curves])
+    for stat, points in curves.items():
+        expected = [(point["rating"], point["dps"], point["dps-error"]) for point in points]
+        check.same(stat, [(point["change"], point["dps"], point["error"]) for point in ours[stat]], expected)
+
+
 def check_actor(check: Check, found: Any, player: Any, targets: Any) -> None:
     """Compare an actor with that of a report."""
     collected = player["collected_data"]
@@ -178,7 +205,11 @@ def check_report(path: Path, details: Any) -> Check:
     check_fight(check, details["fight"], sim["options"])
     check.same("actors", [actor["name"] for actor in details["actors"]], [each["name"] for each in sim["players"]])
     for found, player in zip(details["actors"], sim["players"], strict=False):
-        check_actor(check, found, player, sim.get("targets", []))
+        # Small samples have no details beside weights and plots.
+        if "compound_dmg" in player["collected_data"]:
+            check_actor(check, found, player, sim.get("targets", []))
+        check_weights(check, found, player, sim["options"].get("scaling", {}))
+        check_plots(check, found, sim.get("dps_plot", []))
     return check
 
 

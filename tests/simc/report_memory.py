@@ -66,8 +66,13 @@ def large_details() -> Pieces:
     part = b'"stats":[%s],"stats_pets":{"p":[%s]},"buffs":[%s]' % (stats, stats, buffs)
     collected = b'"collected_data":{"dps":{"mean":1},"buffed_stats":{"attribute":{%s},"stats":{%s}}}'
     collected %= numbers, numbers
+    factors = b'"scale_factors":{%s},"scale_deltas":{%s}' % (numbers, numbers)
+    points = b",".join(b'{"rating":%d,"dps":1.5,"dps-error":0.5}' % number for number in range(4))
+    curves = b",".join(b'{"%s":[%s]}' % (name, points) for name in names)
     yield PLAYERS
-    yield from named(b"a", collected + b"," + part, 60)
+    yield from named(b"a", collected + b"," + part + b"," + factors, 60)
+    yield b'],"dps_plot":['
+    yield from named(b"a", b'"data":[%s]' % curves, 60)
     yield b"]}}"
 
 

@@ -30,6 +30,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "one actor": {"text": f"{GEAR}iterations=20\n", "html": True, "csv": True},
     "profilesets": {"text": f"{GEAR}iterations=20\n{SETS}"},
     "several actors": {"text": 'mage="A"\nwarrior="B"\niterations=20\n', "csv": True},
+    "weights": {"text": f"{GEAR}iterations=20\ncalculate_scale_factors=1\ndps_plot_stat=crit\ndps_plot_points=2\n"},
     "stages": {"text": f"{GEAR}target_error=0.4\n{SETS}", "multi_stage": True, "html": True, "csv": True},
 }
 

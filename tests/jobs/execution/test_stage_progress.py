@@ -88,3 +88,15 @@ def test_a_single_pass_shows_the_progress_of_its_process() -> None:
     course.enter(course.stages[0], profilesets=7, replicates={})
     course.meter.feed("Generating Baseline: 1/8 [=====>....] 50/100 99.0 1sec")
     assert course.advance() == course.meter.percent > 0
+
+
+def test_scale_factors_and_plots_are_runs_of_the_last_stage() -> None:
+    stages = [Stage(number=number, count=2, target_error=1.0, iterations=1000) for number in (1, 2)]
+    course = ProgressEstimate(stages, StageStatistics(), additional_runs=27)
+    course.enter(stages[0], profilesets=4, replicates={"a": "a~"})
+    assert course.runs == 6
+    course.enter(stages[1], profilesets=2, replicates={})
+    assert course.runs == 30
+    # The simulator's own count has them too.
+    course.meter.feed("Generating Crit: 6/30 [==>.................] 50/100 85.2 12sec")
+    assert course.meter.percent == pytest.approx(100 * 5.5 / 30, abs=0.1)

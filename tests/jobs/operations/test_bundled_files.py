@@ -187,6 +187,15 @@ def test_included_variants_count_against_the_plan(tmp_path: Path, api: Api, key:
     assert job.status_reason == "With its included files, the profile has 5 variants; the plan allows 4."
 
 
+def test_included_plots_count_against_the_plan(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
+    Plan.objects.update(max_variants=19)
+    bundled_build(tmp_path, {"plots.simc": "dps_plot_stat=crit\n"})
+    assert submit(api, f"{BASE}plots.simc\n").status_code == 200
+    job = execute_waiting()
+    assert end_of(job) == ("failed", "input_invalid")
+    assert job.status_reason == "With its included files, the profile has 20 variants; the plan allows 19."
+
+
 def test_included_profiles_count_at_submission(tmp_path: Path, api: Api, key: tuple[ApiKey, str]) -> None:
     Plan.objects.update(max_variants=0)
     bundled_build(tmp_path, profiles=["profiles/mage.simc"])

@@ -243,3 +243,38 @@ def test_past_jobs_are_read_by_indexes() -> None:
     assert "jobs_job_pkey" in others.indexes
     assert not (own.scanned | others.scanned) & {"jobs_job"}
     assert others.pages <= estimates.LATEST_JOBS + 3 * estimates.READ_JOBS
+
+
+WEIGHTS = "iterations=1000\ncalculate_scale_factors=1\nscale_only=crit,haste"
+PLOTS = "iterations=1000\ndps_plot_stat=crit,haste\ndps_plot_points=10\ndps_plot_iterations=100"
+
+
+def test_scale_factors_and_plots_are_additional_fights() -> None:
+    job = past(seconds=10, fights=1_000)
+    assert expected(job).seconds.expected == pytest.approx(10)
+    assert expected(job, numbers=WEIGHTS).seconds.expected == pytest.approx(30)
+    # 20 points with 100 fights each
+    assert expected(job, numbers=PLOTS).seconds.expected == pytest.approx(30)
+    assert expected(job, numbers=f"{PLOTS}\ndps_plot_positive=1").seconds.expected == pytest.approx(30)
+
+
+def test_in_stages_they_run_only_in_the_last_one() -> None:
+    staged = [{"stage": number, "profilesets": 4, "culled": 0} for number in (1, 2, 3)]
+    job = past(seconds=10, fights=1_000, stages=staged)
+    numbers = "iterations=1000\ntarget_error=0.05"
+    plain = expected(job, wanted=True, profilesets=4, numbers=numbers).seconds.expected
+    weighed = f"{numbers}\ncalculate_scale_factors=1\nscale_only=crit,haste"
+    more = expected(job, wanted=True, profilesets=4, numbers=weighed).seconds.expected
+    assert more - plain == pytest.approx(20)
+
+
+@pytest.mark.django_db
+def test_the_fights_of_past_weights_count() -> None:
+    account = make_account()
+    sets = {"count": 9, "results": [figures(500)] * 9}
+    actor = {**figures(500), "profilesets": sets}
+    summary = {"mainActor": actor, "multiStage": {"stages": []}, "additional_fights": 5_000}
+    found = estimated(account, end_job(account, summary=summary))
+    assert found
+    # 10 s for 10,000 fights, and 1,000 of them
+    assert found.seconds.expected == pytest.approx(1)

@@ -158,7 +158,12 @@ class TestSize:
         assert kept["abilities"][0]["name"] == noise(0)
         assert kept["resources"] == [{"name": "mana"}]
 
-    @pytest.mark.parametrize("part", ["resources", "gear"])
+    def test_plots_are_dropped_before_weights(self) -> None:
+        rest = {"name": "a", "gear": [{"name": "Hat"}], "weights": {"pawn": "x"}}
+        actors = [{**rest, "plots": [{"stat": noise(n + m / 99)} for m in range(90)]} for n in range(50)]
+        assert unpacked(details.packed({"version": 1, "actors": actors}))["actors"] == [rest] * 50
+
+    @pytest.mark.parametrize("part", ["resources", "gear", "weights"])
     def test_then_it_loses_other_parts(self, part: str) -> None:
         actors = [{"name": "a", part: [{"name": noise(n + 1 / m)} for m in range(1, 100)]} for n in range(50)]
         assert unpacked(details.packed({"version": 1, "actors": actors}))["actors"] == [{"name": "a"}] * 50

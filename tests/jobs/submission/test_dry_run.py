@@ -26,6 +26,7 @@ from jobs.errors import (
     ProfileRejected,
     ProfileTooComplex,
     QueueFull,
+    VariantLimitExceeded,
 )
 from jobs.models import IdempotencyKey, Job, JobProfile
 from jobs.queue import forecast
@@ -221,3 +222,17 @@ def test_a_dry_run_needs_few_queries() -> None:
         with traffic() as sent:
             dry_run.run(asked_for(**changed), sender=sender)
         assert len(sent.statements) <= limit, sent.statements
+
+
+@pytest.mark.parametrize(("points", "is_allowed"), [(10, True), (12, False)])
+def test_the_points_of_plots_count_as_variants(points: int, *, is_allowed: bool) -> None:
+    BuildFactory.create()
+    account = make_account(max_variants=20)
+    text = f"{PROFILE}dps_plot_stat=crit,haste\ndps_plot_points={points}\n"
+    submission = asked_for(profile_text=text)
+    found, error = tried(account, profile_text=text), submitted(submission, account)
+    assert found.variants == 2 * points
+    # They are no candidates for stages.
+    assert found.stages.reason in (MultistageReason.DISABLED, MultistageReason.NO_VARIANTS)
+    expected = None if is_allowed else (VariantLimitExceeded, {"variants": 24, "limit": 20})
+    assert as_fields(error) == as_fields(found.refusal) == expected

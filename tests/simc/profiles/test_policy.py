@@ -35,8 +35,7 @@ threads profileset_work_threads profileset_init_threads process_priority cleanup
 
 debug debug_each debug_scale_factors log maximize_reporting statistics_level report_rng report_iteration_data
 report_strict_iteration_data report_all_variables collect_action_sequence stat_timelines buff_uptime_timeline
-buff_stack_uptime_timeline dps_plot_stat dps_plot_points dps_plot_step dps_plot_iterations dps_plot_target_error
-dps_plot_positive dps_plot_negative dps_plot_debug reforge_plot_stat reforge_plot_amount reforge_plot_step
+buff_stack_uptime_timeline dps_plot_debug reforge_plot_stat reforge_plot_amount reforge_plot_step
 reforge_plot_iterations reforge_plot_target_error reforge_plot_debug wheel_seconds wheel_shift wheel_granularity
 regen_periodicity
 
@@ -306,7 +305,7 @@ main_hand=,id=222566,enchant_id=7463,bonus_id=10421/9633/8902
         'profileset."A B"= profileset.Ä+=trinket1=,id=5 profileset.b++=level=80',
         "profileset.a=iterations=1000 profileset.a+=target_error=0.5",
         "calculate_scale_factors=1 scale_only=int,crit scale_delta_multiplier=2 center_scale_delta=1 scale_over=x",
-        "report_details=0 dps_plot_stats=crit deterministic=1 single_actor_batch=1",
+        "report_details=0 dps_plot_stat=crit deterministic=1 single_actor_batch=1",
         "iterations=10000 target_error=0.1 max_time=300 fight_style=DungeonSlice desired_targets=5",
         "enemy=One enemy=Two pet=wolf,a copy=b,a active=owner party=a",
         "source=wowhead origin=https://example.org/a?b=c comment=source",

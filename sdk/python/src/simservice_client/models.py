@@ -53,6 +53,8 @@ class ActorDetails(Model):
     stats: Stats | None = None
     gear: list[Item] | None = None
     talents: str | None = None
+    weights: StatWeights | None = None
+    plots: list[StatPlot] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1141,6 +1143,54 @@ class StageSummary(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StatPlot(Model):
+    """Damage per second with more or less of a stat, by the change."""
+
+    stat: str
+    """The simulator's abbreviation, for example `Crit`."""
+    name: str
+    points: list[StatPlotPoint]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatPlotPoint(Model):
+    """A simulation with more or less of a stat."""
+
+    change: float
+    """Change of the stat."""
+    dps: float
+    error: float | None = None
+    """Margin of error of the mean: half of the 95 % interval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatWeight(Model):
+    """What one point of a stat is worth, in the metric of the weights."""
+
+    stat: str
+    """The simulator's abbreviation, for example `Crit`."""
+    name: str
+    weight: float
+    error: float | None = None
+    """Estimated margin of error: half of the 95 % interval."""
+    delta: float | None = None
+    """How much of the stat the second simulation had in addition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatWeights(Model):
+    """Stat weights of an actor, the largest first. The simulator calls them scale factors."""
+
+    metric: str
+    """What the weights are measured in, for example `dps`."""
+    normalized: bool
+    """Whether the profile itself divides them by the weight of one stat."""
+    stats: list[StatWeight]
+    pawn: str | None = None
+    """The weights in the format of the addon Pawn."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stats(Model):
     """Stats of an actor with its buffs, by the simulator's names."""
 
@@ -1186,6 +1236,8 @@ class Summary(Model):
     """Present if the profile has more than one actor."""
     iterations: int | None = None
     """Number of iterations. Present if the job ran in a single pass."""
+    additional_fights: int | None = None
+    """About how many fights of each actor stat weights and plots took. Present if there are some."""
     partial: Literal[True] | None = None
     """Present if the run ended before it had simulated everything."""
     warnings: list[str] | None = None

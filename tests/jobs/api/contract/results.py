@@ -63,6 +63,7 @@ SUMMARY = or_null(
         {"metric": one_of("dps", "raid_dps"), "mainActor": or_null(MAIN_ACTOR), "multiStage": MULTI_STAGE},
         actors=an_object({"count": COUNT, "results": many(RANKED, 200)}),
         iterations=COUNT,
+        additional_fights=COUNT,
         partial=TRUE,
         not_reached=an_object({"actors": COUNT, "profilesets": COUNT}),
         warnings=many({"type": "string", "minLength": 1, "maxLength": 500}, 20)
@@ -106,6 +107,21 @@ ABILITY: Schema = an_object(
 )
 ABILITY = ABILITY | {"properties": ABILITY["properties"] | {"children": many(ABILITY, 200)}}
 BUFF = an_object({"uptime": PERCENT, "debuff": BOOLEAN}, name=SHORT, id=POSITIVE, count=AMOUNT)
+WEIGHTS = an_object(
+    {
+        "metric": SHORT,
+        "normalized": BOOLEAN,
+        "stats": many(an_object({"stat": SHORT, "name": SHORT, "weight": NUMBER}, error=AMOUNT, delta=NUMBER), 50),
+    },
+    pawn=SHORT | {"maxLength": 1000},
+)
+PLOT = an_object(
+    {
+        "stat": SHORT,
+        "name": SHORT,
+        "points": many(an_object({"change": NUMBER, "dps": AMOUNT}, error=AMOUNT), 201),
+    }
+)
 ACTOR_DETAILS = an_object(
     {},
     **dict.fromkeys(("name", "class", "specialization", "race", "role"), SHORT),
@@ -119,6 +135,8 @@ ACTOR_DETAILS = an_object(
     stats=an_object({}, **dict.fromkeys(("attribute", "resources", "stats"), NUMBERS)),
     gear=many(ITEM),
     talents=SHORT | {"maxLength": 2000},
+    weights=WEIGHTS,
+    plots=many(PLOT, 50),
 )
 FIGHT = an_object(
     {},

@@ -149,7 +149,7 @@ class AsyncJobs:
     async def results(self, job_id: str, *, details: bool = False) -> JobResult:
         """Return a job with its result. Raises ResultNotReady, or ResultUnavailable if it ended without a run.
 
-        `details` adds abilities, buffs, resources, stats and gear of each actor.
+        `details` adds abilities, buffs, resources, stats, gear, stat weights and plots of each actor.
         """
         params = {"include": "details"} if details else {}
         return await self._transport.call(JobResult, "GET", "jobs", job_id, "result", params=params)

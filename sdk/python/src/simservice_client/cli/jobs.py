@@ -12,6 +12,7 @@ from simservice_client.cli.exits import Exit, message_of, status_of
 from simservice_client.cli.formats import STATUS_COLOURS, UNKNOWN, cancelled, moment, state, whole
 from simservice_client.cli.ranking import print_figures, print_missing
 from simservice_client.cli.session import open_client
+from simservice_client.cli.weights import print_weights, read_result
 from simservice_client.error_codes import ResultNotReady, ResultUnavailable
 from simservice_client.errors import SimserviceError
 from simservice_client.models import Job, JobResult
@@ -49,6 +50,7 @@ def show(arguments: Namespace, console: Console) -> int:
         if job.summary is not None:
             console.line()
             print_figures(console, job)
+        print_weights(console, job)
     return Exit.COMPLETED
 
 
@@ -89,7 +91,7 @@ def download(arguments: Namespace, console: Console) -> int:
 def _with_result(client: Client, job_id: str) -> Job | JobResult:
     """Return a job with its result, without one if it has none or has not ended."""
     try:
-        return client.jobs.results(job_id)
+        return read_result(client, job_id)
     except (ResultNotReady, ResultUnavailable):
         return client.jobs.get(job_id)
 

@@ -4,6 +4,7 @@ import math
 
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.formats import state, whole, with_error, with_margin
+from simservice_client.cli.weights import print_weights
 from simservice_client.models import ActorFigures, JobResult, MainActor, ProfilesetFigures
 
 Ranked = MainActor | ProfilesetFigures
@@ -13,6 +14,7 @@ METRICS = {"dps": "DPS", "raid_dps": "raid DPS"}
 def print_result(console: Console, result: JobResult) -> None:
     """Print a job's figures, best first, and its main facts."""
     print_figures(console, result)
+    print_weights(console, result)
     print_missing(console, result)
     facts = [
         f"{whole(result.runtime.credits_consumed)} credits" if result.runtime.credits_consumed is not None else "",

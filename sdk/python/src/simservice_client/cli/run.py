@@ -16,6 +16,7 @@ from simservice_client.cli.profiles import ProfileFile, read_profiles
 from simservice_client.cli.progress import progress_text
 from simservice_client.cli.ranking import print_result
 from simservice_client.cli.session import open_client
+from simservice_client.cli.weights import read_result
 from simservice_client.error_codes import ResultUnavailable
 from simservice_client.errors import ApiError, SimserviceError
 from simservice_client.models import JobResult, JobStatus, ProfileWarning
@@ -133,7 +134,7 @@ class Batch:
     def _result(self, job: SubmittedFile) -> JobResult | None:
         """Return the result, None if the job ended before it ran."""
         try:
-            return self.client.jobs.results(job.job_id)
+            return read_result(self.client, job.job_id)
         except ResultUnavailable:
             return None
 
