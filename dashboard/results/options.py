@@ -11,6 +11,7 @@ from django.http import QueryDict
 MAX_SEARCH_LENGTH = 100
 MAX_NUMBER = 10**6
 UPGRADES = "upgrades"
+EVERY = "all"
 SORTS = ("best", "worst", "name", "-name")
 ABILITY_SORTS = ("share", "name", "dps", "executes", "hits", "average", "crit")
 
@@ -28,6 +29,8 @@ class Options:
     # The place of the entry that the others are compared with; 0 for the profile's baseline
     base: int = 0
     page: int = 1
+    # EVERY for pages of many rows, or empty for the first rows only
+    rows: str = ""
     # The column that sorts the abilities
     by: str = "share"
     actor: int = 1
@@ -42,6 +45,7 @@ class Options:
             sort=_choice(query.get("sort"), SORTS),
             base=_number(query.get("base"), least=0),
             page=_number(query.get("page"), least=1),
+            rows=_choice(query.get("rows"), ["", EVERY]),
             by=_choice(query.get("by"), ABILITY_SORTS),
             actor=_number(query.get("actor"), least=1),
         )

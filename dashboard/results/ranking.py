@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.results import names, scale
-from dashboard.results.options import UPGRADES, Options
+from dashboard.results.options import EVERY, UPGRADES, Options
 from jobs.results.rankings import Entry
 from jobs.results.verdicts import EVEN, GAIN, LOSS, Compared
 
-ROWS = 200
+# Rows of a page, of which only the first ones are shown at first
+ROWS, FIRST_ROWS = 200, 20
 TICKS = 4
 MAX_GROUPS = 12
 LEAST_ENTRIES = 2
@@ -71,11 +72,18 @@ class Ranking:
     has_cut_bars: bool
     previous: str
     following: str
+    # The link that shows more than the first rows, empty if it has been followed
+    all_rows: str
 
     @property
     def following_count(self) -> int:
         """Return the number of rows on the next page."""
         return min(ROWS, self.matching - self.last)
+
+    @property
+    def page_count(self) -> int:
+        """Return the number of rows on the first page if it is not shortened."""
+        return min(ROWS, self.matching)
 
 
 def ranking_of(compared: Compared, options: Options, *, count: int, from_baseline: bool) -> Ranking:
@@ -83,12 +91,13 @@ def ranking_of(compared: Compared, options: Options, *, count: int, from_baselin
     own, baseline = compared.own, compared.baseline
     matching = _sorted(_matching(compared, options), options)
     start = (min(options.page, -(-len(matching) // ROWS) or 1) - 1) * ROWS
-    part = matching[start : start + ROWS]
+    is_short = options.rows != EVERY and options.page == 1 and len(matching) > FIRST_ROWS
+    last = min(start + (FIRST_ROWS if is_short else ROWS), len(matching))
+    part = matching[start:last]
     # Every page shows both baselines.
     pinned = [own] if baseline is own else [own, baseline]
     shown = _sorted([*part, *(entry for entry in pinned if not any(entry is each for each in part))], options)
     axis = _Axis(compared, shown, from_baseline=from_baseline and baseline.mean != 0)
-    last = min(start + ROWS, len(matching))
     rows = [_row(entry, compared, axis) for entry in shown]
     gains, even, losses = map(compared.kinds.count, (GAIN, EVEN, LOSS))
     return Ranking(
@@ -109,7 +118,8 @@ def ranking_of(compared: Compared, options: Options, *, count: int, from_baselin
         zero=f"M{axis.origin} 0V34",
         has_cut_bars=any(row.is_cut for row in rows),
         previous=options.link(page=start // ROWS) if start else "",
-        following=options.link(page=start // ROWS + 2) if last < len(matching) else "",
+        following=options.link(page=start // ROWS + 2) if last < len(matching) and not is_short else "",
+        all_rows=options.link(rows=EVERY) if is_short else "",
     )
 
 

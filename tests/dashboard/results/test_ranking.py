@@ -144,15 +144,30 @@ def test_links_and_forms_keep_the_other_choices() -> None:
 
 def test_rows_are_paged() -> None:
     many = summary(*[f"set {number}" for number in range(ROWS * 2 + 5)])
-    first, last = ranking_of(many), ranking_of(many, "page=3")
-    assert (len(first.rows), first.previous, first.following) == (ROWS + 1, "", "?page=2")
+    first, last = ranking_of(many, "rows=all"), ranking_of(many, "page=3")
+    assert (len(first.rows), first.previous, first.following) == (ROWS + 1, "", "?page=2&rows=all")
     assert (len(last.rows), last.first, last.last, last.following) == (6, 401, 405, "")
     assert ranking_of(many, "page=1000000").first == last.first
 
 
+@pytest.mark.parametrize(
+    ("count", "query", "shown", "all_rows"),
+    [
+        (20, "", 20, ""),
+        (21, "", 20, "?rows=all"),
+        (21, "rows=all", 21, ""),
+        (21, "rows=nonsense&q=1", 11, ""),
+        (36, "sort=name", 20, "?sort=name&rows=all"),
+    ],
+)
+def test_only_the_first_rows_are_shown_at_first(count: int, query: str, shown: int, all_rows: str) -> None:
+    ranking = ranking_of(summary(*[f"set {number}" for number in range(count)]), query)
+    assert (len(ranking.rows) - 1, ranking.all_rows, ranking.following) == (shown, all_rows, "")
+
+
 def test_the_axis_covers_only_the_rows_shown() -> None:
     spread = compared(*[200 + number for number in range(ROWS)], *[101.0] * ROWS)
-    first, last = ranking_of(spread), ranking_of(spread, "page=2")
+    first, last = ranking_of(spread, "rows=all"), ranking_of(spread, "page=2")
     assert last.axis[-1].value < first.axis[-1].value
 
 
