@@ -6,8 +6,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 
 from clients import form_tokens
 from clients.members import Role
@@ -18,6 +19,7 @@ from dashboard.jobs.files import files_of, missing_files_of
 from dashboard.jobs.job_form import PURPOSE
 from dashboard.jobs.profile_text import Excerpt
 from dashboard.jobs.sharing import queue_position
+from dashboard.results import ranking_csv
 from dashboard.results.timeline import timeline_of
 from jobs.api.links import LinkBuilder
 from jobs.artifacts import retention
@@ -50,10 +52,11 @@ class TitleForm(forms.Form):
 @account_page()
 def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
     """Show a job's result, or its progress. Return only the content for htmx requests, as the other parts do."""
+    options = results.Options.of(request.GET)
     with snapshot():
         job = _find_job(access, job_id)
         runs, _ = _runs_of(job)
-        result = results.load(job, results.Options.of(request.GET))
+        result = results.load(job, options)
         fault = _fault_of(job)
     progress = _progress_in(job, runs)
     ending = endings.ending_of(job, reason=job.status_reason or "", credits_billed=job.credits_consumed)
@@ -66,6 +69,7 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
         "milestone": preview.milestone(labels.status_of(job), progress, is_running=job.status == Status.RUNNING),
         "progress": progress,
         "result": result,
+        "ranking_table": options.baseline_of(reverse("ranking", args=(access.account.name, job.pk))),
         "ending": ending,
         "fault": fault,
         "rest_problem": remaining.CREDENTIALS if job.has_credentials else "",
@@ -125,6 +129,7 @@ def job_files(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpR
 def _part(request: HttpRequest, job: Job, part: str, context: dict[str, Any]) -> HttpResponse:
     """Render one part of a job's page with its title, its actions and the links to the other parts."""
     is_kept = retention.is_kept(job)
+    share = LinkBuilder.for_request(request).of(job)["share"] if is_kept else None
     context |= {
         "job": job,
         "heading": labels.status_of(job),
@@ -135,7 +140,8 @@ def _part(request: HttpRequest, job: Job, part: str, context: dict[str, Any]) ->
         "is_kept": is_kept,
         "kept_until": retention.kept_until(job),
         "kept_days": retention.days_of(job),
-        "share": LinkBuilder.for_request(request).of(job)["share"] if is_kept else None,
+        "share": share,
+        "shared_view": results.Options.of(request.GET).added_to(share) if share else None,
     }
     return render(request, f"dashboard/job/{part}.html", context)
 
@@ -152,6 +158,17 @@ def _fault_of(job: Job) -> Excerpt | None:
     line = SourceLine.in_profile(job.status_reason or "") if job.is_terminal else None
     text = _profile_of(job) if line is not None else None
     return None if line is None or text is None else profile_text.around(text, line)
+
+
+@account_page()
+def ranking(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Return the ranking of a job as CSV. Raises Http404 without a result."""
+    with snapshot():
+        job = _find_job(access, job_id)
+        compared = ranking_csv.compared_of(job, results.Options.of(request.GET))
+    if compared is None:
+        raise Http404
+    return ranking_csv.response_of(job, compared)
 
 
 @account_page(post=Role.MEMBER, get=False)
