@@ -63,7 +63,7 @@ def test_hostile_names_are_shown_as_text(visitor: Visitor, stack: Stack, job: st
         expect(visitor.page.locator("main")).to_contain_text(EVIL)
         assert visitor.page.locator("script", has_text="alert(1)").count() == 0, path
     visitor.open(f"/dashboard/demo/jobs/{job}?q=%3Cscript%3Ealert(1)%3C/script%3E")
-    expect(visitor.page.locator("#search")).to_have_value(EVIL)
+    expect(visitor.page.locator("#ranking-search")).to_have_value(EVIL)
     assert visitor.page.locator("script", has_text="alert(1)").count() == 0
     visitor.open(f"/dashboard/demo/jobs/new?again={job}")
     expect(visitor.page.locator("[name=profile]")).to_have_value(PROFILE)

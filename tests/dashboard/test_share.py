@@ -88,7 +88,13 @@ def test_a_timed_out_job_shows_partial_results() -> None:
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=results
     )
     assert job_moves.finish(job, outcome)
-    for text in ("Timed out", "The cap of 1 credits.", "cover what was simulated until then", "+5 % ± 1", "(partial result)"):
+    for text in (
+        "Timed out",
+        "The cap of 1 credits.",
+        "cover what was simulated until then",
+        "+5 % ± 1",
+        "(partial result)",
+    ):
         assert text in share_html(job)
 
 
