@@ -1,5 +1,6 @@
-"""The page of one job, its cancellation, its title and its public links."""
+"""The page of one job in four parts, its cancellation, its title and its public links."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,11 +10,14 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
+from clients import form_tokens
 from clients.members import Role
 from dashboard import results
 from dashboard.access import AccountAccess, account_page
-from dashboard.jobs import preview
+from dashboard.jobs import preview, profile_text
 from dashboard.jobs.files import files_of, missing_files_of
+from dashboard.jobs.job_form import PURPOSE
+from dashboard.jobs.profile_text import Excerpt
 from dashboard.jobs.sharing import queue_position
 from dashboard.results import ranking_csv
 from dashboard.results.timeline import timeline_of
@@ -23,8 +27,10 @@ from jobs.enums import Status
 from jobs.errors import JobAlreadyEnded
 from jobs.lifecycle import cancellation
 from jobs.live.progress import Progress, log_entries_of, progress_of
-from jobs.models import TITLE_LENGTH, Job, JobEvent, Run
-from jobs.results import edits, labels
+from jobs.models import TITLE_LENGTH, Job, JobEvent, JobProfile, Run
+from jobs.results import edits, endings, labels
+from jobs.submission import remaining
+from simc.profiles.includes import SourceLine
 from simservice.postgresql.connections import snapshot
 
 MAX_EVENTS = 100
@@ -32,6 +38,9 @@ MAX_EVENTS = 100
 OPEN_RUNS = 10
 MAX_RUNS = 200
 MAX_LOG_LINES = 12
+LINKS = (("job", "Result"), ("job_profile", "Profile"), ("job_log", "Run log"), ("job_files", "Files"))
+# The route of each part
+PARTS = {"result": "job", "profile": "job_profile", "log": "job_log", "files": "job_files"}
 
 
 class TitleForm(forms.Form):
@@ -42,35 +51,60 @@ class TitleForm(forms.Form):
 
 @account_page()
 def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
-    """Show a job. Return only the content for htmx requests."""
+    """Show a job's result, or its progress. Return only the content for htmx requests, as the other parts do."""
     options = results.Options.of(request.GET)
     with snapshot():
         job = _find_job(access, job_id)
-        files, (runs, has_more_runs) = files_of(job), _runs_of(job)
-        events = list(JobEvent.objects.filter(job=job).order_by("id")[:MAX_EVENTS])
+        runs, _ = _runs_of(job)
         result = results.load(job, options)
+        fault = _fault_of(job)
     progress = _progress_in(job, runs)
-    share = LinkBuilder.for_request(request).of(job)["share"] if retention.is_kept(job) else None
-    layers = {entry["layers"] for entry in runs if entry["run"].ended_at is not None}
+    ending = endings.ending_of(job, reason=job.status_reason or "", credits_billed=job.credits_consumed)
     context = {
-        "job": job,
-        "heading": labels.status_of(job),
         "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
         "queue": queue_position(job) if job.is_waiting else "",
         "log": (log_entries_of(job) or [])[-MAX_LOG_LINES:],
         "live": preview.live_of(job),
         "milestone": preview.milestone(labels.status_of(job), progress, is_running=job.status == Status.RUNNING),
-        "section": "jobs",
-        "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
         "progress": progress,
         "result": result,
-        "timeline": timeline_of([entry["run"] for entry in runs]) if result else None,
+        "ranking_table": options.baseline_of(reverse("ranking", args=(access.account.name, job.pk))),
+        "ending": ending,
+        "fault": fault,
+        "rest_problem": remaining.CREDENTIALS if job.has_credentials else "",
+        "token": form_tokens.issue(access.user.pk, PURPOSE) if ending and ending.missed else "",
         "advice": labels.advice(job, [entry["run"] for entry in runs]),
+    }
+    return _part(request, job, "result", context)
+
+
+@account_page()
+def profile(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Show the profile of a job, a page of its lines at a time."""
+    job = _find_job(access, job_id)
+    text = _profile_of(job)
+    marked = SourceLine.in_profile(job.status_reason or "")
+    first = int(request.GET["from"]) if re.fullmatch("[0-9]{1,7}", request.GET.get("from", "")) else 1
+    page = None if text is None else profile_text.page_of(text, first=max(first, 1), marked=marked)
+    return _part(request, job, "profile", {"page": page})
+
+
+@account_page()
+def run_log(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Show how a job ran: its history, its simulator processes and its limits."""
+    with snapshot():
+        job = _find_job(access, job_id)
+        runs, has_more_runs = _runs_of(job)
+        events = list(JobEvent.objects.filter(job=job).order_by("id")[:MAX_EVENTS])
+    layers = {entry["layers"] for entry in runs if entry["run"].ended_at is not None}
+    context = {
+        "log": (log_entries_of(job) or [])[-MAX_LOG_LINES:],
+        "running": job.status == Status.RUNNING,
+        "timeline": timeline_of([entry["run"] for entry in runs]) if job.has_result else None,
         "simulated": _seconds(job.sim_duration_ms),
+        "billed": _billed(job),
         "priority": labels.priority_of(job),
-        "files": files,
-        "missing_files": missing_files_of(job),
         "runs": runs,
         "folds_runs": job.is_terminal and len(runs) > OPEN_RUNS,
         # The page names the layers once if they are the same in all runs.
@@ -78,14 +112,52 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
         "has_shards": any(entry["run"].shard or entry["run"].try_number > 1 for entry in runs),
         "has_more_runs": has_more_runs,
         "events": [{"at": event.at, "label": labels.event(event)} for event in events],
-        "max_title_length": TITLE_LENGTH,
-        "is_kept": retention.is_kept(job),
-        "kept_until": retention.kept_until(job),
-        "share": share,
-        "shared_view": options.added_to(share) if share else None,
-        "ranking_table": options.baseline_of(reverse("ranking", args=(access.account.name, job.pk))),
     }
-    return render(request, "dashboard/job.html", context)
+    return _part(request, job, "log", context)
+
+
+@account_page()
+def job_files(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Show the files of a job."""
+    with snapshot():
+        job = _find_job(access, job_id)
+        files = files_of(job)
+    context = {"files": files, "missing_files": missing_files_of(job)}
+    return _part(request, job, "files", context)
+
+
+def _part(request: HttpRequest, job: Job, part: str, context: dict[str, Any]) -> HttpResponse:
+    """Render one part of a job's page with its title, its actions and the links to the other parts."""
+    is_kept = retention.is_kept(job)
+    share = LinkBuilder.for_request(request).of(job)["share"] if is_kept else None
+    context |= {
+        "job": job,
+        "heading": labels.status_of(job),
+        "section": "jobs",
+        "layout": "part.html" if "HX-Request" in request.headers else "dashboard/jobs_base.html",
+        "parts": [(view, label, view == PARTS[part]) for view, label in LINKS],
+        "max_title_length": TITLE_LENGTH,
+        "is_kept": is_kept,
+        "kept_until": retention.kept_until(job),
+        "kept_days": retention.days_of(job),
+        "share": share,
+        "shared_view": results.Options.of(request.GET).added_to(share) if share else None,
+    }
+    return render(request, f"dashboard/job/{part}.html", context)
+
+
+def _profile_of(job: Job) -> str | None:
+    """Return the profile of a job, or None if it was removed."""
+    if not retention.is_kept(job):
+        return None
+    return JobProfile.objects.filter(pk=job.pk).values_list("text", flat=True).first()
+
+
+def _fault_of(job: Job) -> Excerpt | None:
+    """Return the line of the profile that a job's reason is about, with lines around it. At most one query."""
+    line = SourceLine.in_profile(job.status_reason or "") if job.is_terminal else None
+    text = _profile_of(job) if line is not None else None
+    return None if line is None or text is None else profile_text.around(text, line)
 
 
 @account_page()
@@ -103,12 +175,10 @@ def ranking(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRes
 def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
     job = _find_job(access, job_id)
     try:
-        done = cancellation.cancel(job, by=access.actor)
+        # The page says that the job is stopping, then how it ended. A message would stay beside both.
+        cancellation.cancel(job, by=access.actor)
     except JobAlreadyEnded:
         messages.error(request, "The job has already ended.")
-    else:
-        # The message stays while the page refreshes, so it must still be true when the job has ended.
-        messages.success(request, "Cancellation requested." if done.requested_at else "Job cancelled.")
     return redirect("job", access.account.name, job_id)
 
 
@@ -163,6 +233,13 @@ def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
         for run in runs
     ]
     return listed, len(newest) > MAX_RUNS
+
+
+def _billed(job: Job) -> dict[str, int] | None:
+    """Return the billed seconds of an ended job and their price, None if nothing was billed for them."""
+    credits_billed = (job.credits_consumed or 0) - job.priority_fee_credits
+    seconds, rest = divmod(credits_billed, job.credits_per_second)
+    return {"seconds": seconds, "credits": credits_billed} if seconds > 0 and not rest else None
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -1,53 +1,41 @@
-"""Results of a running job so far, as its page shows them.
+"""Results of a running job so far, as its pages show them: with the table of a finished result.
 
-Names come from untrusted profiles and are only escaped. Positions in SVG are percentages of the width, as strings.
+Names come from untrusted profiles and are only escaped.
 """
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.results.scale import Scale
-from jobs.live.preview import Figures, Preview, RankedProfileset, preview_of
+from dashboard.results import Options
+from dashboard.results.ranking import Ranking, ranking_of
+from jobs.live.preview import Preview, preview_of
 from jobs.live.progress import Progress
 from jobs.models import Job
 from jobs.results import labels
+from jobs.results.rankings import Entry
+from jobs.results.verdicts import METRICS, Compared
 
-# The page reserves this many rows, so that the first results do not move what is below them.
-RESERVED_ROWS = 8
+# The page shows the best so far; the others follow with the result.
+LISTED_ROWS = 20
+# In pixels: the heights of a ranking's head and rows on wide screens and on phones, reserved for results to come
+WIDE_HEAD, WIDE_ROW = 160, 35
+NARROW_HEAD, NARROW_ROW = 200, 62
 # Screen readers announce the progress after each of these steps.
 MILESTONE_PERCENT = 25
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveRow:
-    """One line of the ranking. `rank` is None for the baseline.
-
-    `difference`, in percent, is None for the baseline; without one, or if it is zero, all are. It is `significant`
-    if it exceeds the combined margin of error. The bar has its `width` at `start`.
-    """
-
-    rank: int | None
-    name: str
-    figures: Figures
-    difference: float | None = None
-    significant: bool = False
-    start: str = "0%"
-    width: str = "0%"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Live:
-    """The results so far, of which the best are in `rows`.
+    """The results so far, with the ranking of the best variants if their baseline is known.
 
-    `reserved` has an entry for each empty row below them. Bars start at `zero`.
+    `wide_space` and `narrow_space` are the heights that all rows of the ranking will need.
     """
 
     preview: Preview
     time_left: str
-    rows: Sequence[LiveRow]
-    reserved: range
-    zero: str
+    metric: str
+    ranking: Ranking | None
+    wide_space: int
+    narrow_space: int
 
 
 def live_of(job: Job) -> Live | None:
@@ -55,35 +43,29 @@ def live_of(job: Job) -> Live | None:
     preview = preview_of(job)
     if preview is None:
         return None
-    # From the baseline, or from zero without one
-    origin, means = preview.baseline.mean if preview.baseline else 0.0, [entry.mean for entry in preview.best]
-    axis = Scale(low=min([origin, *means]), high=max([origin, *means]))
-    rows = [_row(entry, preview.baseline, rank, axis) for rank, entry in enumerate(preview.best, start=1)]
-    if preview.baseline is not None:
-        place = sum(mean >= origin for mean in means)
-        rows.insert(place, LiveRow(rank=None, name="Baseline", figures=preview.baseline))
-    expected = min(preview.count + 1, RESERVED_ROWS) if rows and preview.count else 0
+    rows = min(preview.count, LISTED_ROWS) + 1
     return Live(
         preview=preview,
         time_left=labels.time_left(preview.seconds_left),
-        rows=rows,
-        reserved=range(max(0, expected - len(rows))),
-        zero=f"{axis.part(origin) * 100:.2f}%",
+        metric=METRICS[preview.metric],
+        ranking=_ranking_of(preview, name=job.character or "Baseline"),
+        wide_space=WIDE_HEAD + rows * WIDE_ROW,
+        narrow_space=NARROW_HEAD + rows * NARROW_ROW,
     )
 
 
-def _row(entry: RankedProfileset, baseline: Figures | None, rank: int, axis: Scale) -> LiveRow:
-    gain = entry.mean - baseline.mean if baseline else 0.0
-    start, end = sorted(axis.part(mean) * 100 for mean in (baseline.mean if baseline else 0.0, entry.mean))
-    return LiveRow(
-        rank=rank,
-        name=entry.name,
-        figures=entry,
-        difference=gain / abs(baseline.mean) * 100 if baseline and baseline.mean else None,
-        significant=baseline is not None and abs(gain) > math.hypot(entry.error, baseline.error),
-        start=f"{start:.2f}%",
-        width=f"{end - start:.2f}%",
-    )
+def _ranking_of(preview: Preview, *, name: str) -> Ranking | None:
+    """Return the ranking of the best variants so far, None without a baseline or a finished variant."""
+    baseline = preview.baseline
+    if baseline is None or not preview.best:
+        return None
+    best = [
+        Entry(number=number, name=entry.name, mean=entry.mean, error=entry.error, stage=entry.stage)
+        for number, entry in enumerate(preview.best[:LISTED_ROWS], start=1)
+    ]
+    own = Entry(number=0, name=name, mean=baseline.mean, error=baseline.error)
+    compared = Compared(best, own, count=preview.finished, partial=True)
+    return ranking_of(compared, Options(), count=len(best), from_baseline=True)
 
 
 def milestone(heading: str, progress: Progress, *, is_running: bool) -> str:

@@ -3,12 +3,14 @@
 It shows the full summary, like the public manifest, but never the account, the client or the metadata.
 """
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
 from clients.rate_limits import limited_by_address
 from dashboard import results
+from dashboard.jobs import preview
 from dashboard.jobs.files import files_of, missing_files_of
 from dashboard.results import ranking_csv
 from jobs.api.links import LinkBuilder, path_to
@@ -17,7 +19,7 @@ from jobs.enums import Status
 from jobs.live.progress import progress_of
 from jobs.models import Job
 from jobs.queue import forecast
-from jobs.results import labels, queries, verdicts
+from jobs.results import endings, labels, queries, verdicts
 from simservice.api.methods import read_only
 from simservice.postgresql.connections import snapshot
 
@@ -27,12 +29,17 @@ HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Pol
 @read_only
 @limited_by_address
 def share(request: HttpRequest, token: str) -> HttpResponse:
-    """Show one job. Raises Http404 for an unknown link or after the retention period."""
+    """Show one job; after its retention period, say so. Return only the content for htmx requests.
+
+    Raises Http404 for a link that never existed or was replaced.
+    """
     options = results.Options.of(request.GET)
     with snapshot():
         job = queries.find_shared(token)
         files, result = (files_of(job, is_public=True), results.load(job, options)) if job else ([], None)
     if job is None:
+        if Job.objects.filter(share_token=token).exists():
+            return _with_headers(render(request, "share_expired.html", status=410))
         raise Http404
     links = LinkBuilder.for_request(request)
     context = {
@@ -45,13 +52,18 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         "shared_view": options.added_to(links.of(job)["share"]),
         "ranking_table": options.baseline_of(reverse("shared_ranking", args=(token,))),
         "hides_inputs": not job.account.shares_inputs,
-        "reason": labels.public_reason(job),
+        "ending": endings.ending_of(job, reason=labels.public_reason(job)),
         "queue": queue_position(job) if job.is_waiting else "",
         "waiting": job.is_waiting,
+        "running": job.status == Status.RUNNING,
         "progress": progress_of(job),
+        "live": preview.live_of(job),
         "result": result,
+        "is_kept": True,
+        "layout": "part.html" if "HX-Request" in request.headers else "base.html",
         "files": files,
         "missing_files": missing_files_of(job),
+        "may_sign_up": settings.ALLOW_SIGNUP,
         "picture": links.base + path_to("share_card", token),
     }
     return _with_headers(render(request, "share.html", context))

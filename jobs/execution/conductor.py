@@ -200,6 +200,8 @@ class Conductor:
         self.own: Allowance | None = None
         self.own_meter = ProgressMeter()
         self.own_number = 0
+        # The shards whose reports are in the preview
+        self.previewed: set[int] = set()
         self.failure: Exception | None = None
         self.ids: Iterator[int] = iter(())
         self.missing: list[dict[str, Any]] = []
@@ -413,12 +415,23 @@ class Conductor:
         percents, runs = progress.take_shards(self.stage)
         for run in runs:
             self.progress.live.add(run)
+        self._preview_reports()
         shares = {**percents, self.own_number: self.own_meter.percent}
         ended = list(self.results.collected)
         running = sum(sizes[n] * share / 100 for n, share in shares.items() if n not in ended and n < len(sizes))
         done = sum(sizes[number] for number in ended)
         self.progress.estimate.meter.advance_to(100 * (done + running) / sum(sizes))
         self.progress.publish()
+
+    def _preview_reports(self) -> None:
+        """Add the reports of shards that are done to the preview: the output may contain no means."""
+        live, collected = self.progress.live, dict(self.results.collected)
+        for number in collected.keys() - self.previewed:
+            report = collected[number].report
+            if report is not None and collected[number].shard.status == ShardStatus.DONE:
+                # Only the first shard has the full baseline, and its profilesets have one iteration.
+                (live.add_reported if number else live.add_reported_baseline)(report)
+        self.previewed |= collected.keys()
 
     def _conclude(self) -> tuple[int, str | None]:
         """Read how the stage ended from the rows of its shards. Return what `run` returns."""

@@ -21,7 +21,7 @@ from jobs.planning.multistage import MAX_REPLICATED, MIN_ITERATIONS, Stage, beat
 from jobs.planning.past_jobs import StageStatistics
 from simc.profiles.analysis import Analysis
 from simc.progress import BASELINE, PROFILESET, FinishedRun, ParallelSets, Phase, ProgressMeter
-from simc.reports import MAX_NAME_CHARACTERS, Profileset, Statistics
+from simc.reports import MAX_NAME_CHARACTERS, Profileset, Report, Statistics
 from simservice.redis.client import best_effort, redis
 
 # The standard deviation of fights, in percent of the mean, that is assumed until the simulator prints an error.
@@ -231,12 +231,16 @@ def _profileset_of(phase: Phase) -> Profileset | None:
 class LiveResults:
     """Collects the figures of the baseline and of finished profilesets over all stages of an attempt.
 
-    One thread adds figures while another reads them, so the methods use only atomic operations on dicts.
+    They come from the simulator's output and, once a shard or a stage has ended, from its report. One thread adds
+    figures while another reads them, so the methods use only atomic operations on dicts.
     """
 
-    def __init__(self, *, has_means: bool) -> None:
-        """Create an empty collection; without `has_means`, profilesets are only counted."""
-        self.has_means = has_means
+    def __init__(self, *, has_means: bool, metric: str = "dps") -> None:
+        """Create an empty collection; without `has_means`, the output only counts profilesets.
+
+        As in summaries, the baseline has the metric `dps` unless it is `raid_dps`.
+        """
+        self.has_means, self.metric = has_means, "raid_dps" if metric == "raid_dps" else "dps"
         self.stage, self.profilesets = 1, 0
         self.baseline: RankedProfileset | None = None
         self.ranked: dict[str, RankedProfileset] = {}
@@ -274,6 +278,23 @@ class LiveResults:
         if self.has_means and runs:
             self.ranked[name] = _more_precise(self.ranked.get(name), _figures(runs, name=name, stage=self.stage))
 
+    def add_reported_baseline(self, report: Report) -> None:
+        """Add the baseline of a report of this stage."""
+        if report.baseline is not None:
+            statistics = report.raid_dps if self.metric == "raid_dps" else report.baseline.dps
+            self.baseline = _more_precise(self.baseline, self._reported(BASELINE, statistics))
+
+    def add_reported(self, report: Report) -> None:
+        """Add the profilesets of a report of this stage, which can contain replicates."""
+        for name, statistics in (
+            (each.name, each.statistics) for each in pooled(report.profilesets, self._replicates)
+        ):
+            self._finished[name] = None
+            self.ranked[name] = _more_precise(self.ranked.get(name), self._reported(name, statistics))
+
+    def _reported(self, name: str, statistics: Statistics) -> RankedProfileset:
+        return RankedProfileset(name=name, mean=statistics.mean, error=statistics.mean_error, stage=self.stage)
+
     def _has_room_for(self, name: str) -> bool:
         """Count a new name, and return whether the stage can have as many names of this length."""
         self._name_characters += len(name)
@@ -292,6 +313,7 @@ class LiveResults:
             finished=finished,
             count=self.profilesets,
             best=best,
+            metric=self.metric,
         )
 
 
@@ -336,12 +358,12 @@ class JobProgress:
         stages: Sequence[Stage],
         statistics: StageStatistics | None,
         *,
-        additional_runs: int,
-        has_means: bool,
+        analysis: Analysis,
         scrub: Callable[[str], str],
     ) -> None:
-        self.estimate = ProgressEstimate(stages, statistics, additional_runs=additional_runs)
-        self.live = LiveResults(has_means=has_means)
+        additional = analysis.weight_runs + analysis.plot.points
+        self.estimate = ProgressEstimate(stages, statistics, additional_runs=additional)
+        self.live = LiveResults(has_means=has_means(analysis), metric=analysis.metric)
         self.publisher = Publisher(job, scrub=scrub, preview=self._preview)
 
     def enter(self, stage: Stage, *, profilesets: int, replicates: Mapping[str, str]) -> None:

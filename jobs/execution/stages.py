@@ -16,7 +16,7 @@ from jobs.execution import shard_plan, verdict
 from jobs.execution.conductor import Conductor, OnlyShard, StageResult, StageWork
 from jobs.execution.lease import Lease
 from jobs.execution.outputs import missing, scrubber_of
-from jobs.execution.progress import JobProgress, has_means
+from jobs.execution.progress import JobProgress
 from jobs.execution.results import Results
 from jobs.execution.simulator_run import arguments_of
 from jobs.execution.time_limits import Budget, JobLimit
@@ -81,14 +81,7 @@ class Stages:
         self.plan, self.secrets, self.stored = plan, secrets, stored
         self.scrubber = scrubber_of(secrets)
         self.results = Results(plan, found.analysis)
-        self.progress = JobProgress(
-            job,
-            plan.stages,
-            statistics,
-            additional_runs=found.analysis.weight_runs + found.analysis.plot.points,
-            has_means=has_means(found.analysis),
-            scrub=self.scrubber.text,
-        )
+        self.progress = JobProgress(job, plan.stages, statistics, analysis=found.analysis, scrub=self.scrubber.text)
         self.wall_ms = 0
         # The figures of an earlier stage
         self.measured: PastJob | None = None
@@ -227,6 +220,9 @@ class Stages:
         self.results.notes += result.notes
         self.results.add_warnings(result.warnings)
         self.results.add_stage(stage, report)
+        if report is not None:
+            self.progress.live.add_reported_baseline(report)
+            self.progress.live.add_reported(report)
         if report is not None and result.outcome.status == Status.COMPLETED and not stage.is_last:
             self.results.cull(report, widening=result.widening)
             self.measured = past_jobs.measured(report, seconds=seconds) or self.measured

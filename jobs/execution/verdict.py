@@ -16,6 +16,7 @@ from jobs.enums import ErrorCode, Status, StopReason
 from jobs.failure_causes import FailureCause
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
+from jobs.results import labels
 from sandbox import locales
 from sandbox.private_directory import megabytes
 from simc.reports import BrokenReport, Report
@@ -112,10 +113,10 @@ def incomplete(report: Report, asked: Asked, messages: Messages = NO_MESSAGES) -
 def stopped(job: Job, stop_reason: StopReason) -> Outcome:
     """Return the outcome of a job that was cancelled, or stopped at the end of its budget."""
     if stop_reason == StopReason.CANCELLED:
-        reason = "The job was cancelled while running. The simulation time used is billed."
+        reason = f"The job was cancelled while running. {labels.TIME_IS_BILLED}"
         return Outcome(status=Status.CANCELLED, error_code=ErrorCode.USER_CANCELLED, reason=reason)
     if stop_reason == StopReason.CREDITS:
-        reason = "The account ran out of credits, so the job was stopped. The simulation time used is billed."
+        reason = f"The account ran out of credits, so the job was stopped. {labels.TIME_IS_BILLED}"
         return Outcome(status=Status.FAILED, error_code=ErrorCode.INSUFFICIENT_CREDITS, reason=reason)
     variant = api_mode.current()
     in_credits = variant.shows_credit_ceiling

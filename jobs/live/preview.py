@@ -1,4 +1,4 @@
-"""The preview of a running job's results, from the output of its simulators.
+"""The preview of a running job's results, from the output of its simulators and the reports of ended ones.
 
 It is in Redis: `jobs.live.progress` writes it with the progress, at most once a second. It expires and may be lost.
 """
@@ -37,7 +37,8 @@ class Preview:
     """What is known of a result before the job ends.
 
     `seconds_left` and `baseline` are None while unknown. `finished` of `count` profilesets of the current stage are
-    finished. `best` are up to 50 profilesets, those of earlier stages included, the highest mean first.
+    finished. `best` are up to 50 profilesets, those of earlier stages included, the highest mean first. `metric` is
+    that of all means.
     """
 
     seconds_left: int | None
@@ -45,6 +46,7 @@ class Preview:
     finished: int
     count: int
     best: Sequence[RankedProfileset]
+    metric: str = "dps"
     # In seconds since 1970; previews are equal if all else is equal.
     updated_at: float = field(default_factory=time.time, compare=False)
 

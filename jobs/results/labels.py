@@ -126,6 +126,8 @@ ARTIFACTS = {
     Artifact.Kind.STDERR_LOG: "Error log",
 }
 
+# The end of the reason of a job that was stopped while it ran
+TIME_IS_BILLED = "The simulation time used is billed."
 # Job error codes whose reasons can quote the profile
 QUOTING = (ErrorCode.SIMULATION_ERROR, ErrorCode.EXECUTION_FAILED, ErrorCode.INPUT_INVALID)
 HIDDEN_REASON = "The reason can quote the profile, which is not shown."
@@ -165,7 +167,12 @@ def public_reason(job: Job) -> str:
 
 
 def advice(job: Job, runs: Sequence[Run]) -> str | None:
-    """Return what to do next about an ended job, given its runs, or None if it completed or has not ended."""
+    """Return what to do next about an ended job, given its runs, or None if it completed or has not ended.
+
+    Results of a cancelled job need no advice.
+    """
+    if job.error_code == ErrorCode.USER_CANCELLED and job.has_result and job.summary:
+        return None
     if _lacks_only_html(job):
         return LEAVE_OUT_HTML
     if job.error_code != ErrorCode.EXECUTION_FAILED:

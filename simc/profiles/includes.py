@@ -5,6 +5,7 @@ The simulator reads included files in place of their names
 tokens are not checked here.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ MAX_CHARACTERS = 16 << 20
 BASE_NAME = "current_base_name"
 FIRST_LINE = "# The profile with the files that it includes"
 SHOWN_CHARACTERS = 200
+_OWN_LINE = re.compile(r"Line ([0-9]{1,7}), ")
 
 
 class BadInclude(Exception):
@@ -39,6 +41,12 @@ class SourceLine(NamedTuple):
 
     def __str__(self) -> str:
         return f"Line {self.line}" if self.file is None else f"{self.file}, line {self.line}"
+
+    @classmethod
+    def in_profile(cls, message: str) -> int | None:
+        """Return the line of the profile itself with which a message begins, or None."""
+        found = _OWN_LINE.match(message)
+        return int(found[1]) if found else None
 
 
 @dataclass(frozen=True, kw_only=True)

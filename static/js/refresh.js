@@ -64,7 +64,8 @@ function matching(next, fresh) {
 
 function isSame(node, fresh) {
   if (node.nodeName !== fresh.nodeName || node.id !== fresh.id) return false;
-  return Boolean(node.id) || node.className === fresh.className;
+  // A row that arrives changes the ones below in place, so that they do not move.
+  return Boolean(node.id) || node.nodeName === "TR" || node.className === fresh.className;
 }
 
 function removed(node) {

@@ -86,6 +86,8 @@ class SiteData:
         yield at("share-filtered", f"{self.stack.job(self.jobs['stages'])['links']['share']}{FILTERED}")
         yield from (at(name, f"{ACCOUNT}{path}") for name, path in PAGES.items())
         yield from (at(f"job-{name}", f"{ACCOUNT}/jobs/{job}") for name, job in self.jobs.items())
+        for part in ("profile", "log", "files"):
+            yield at(f"job-stages-{part}", f"{ACCOUNT}/jobs/{self.jobs['stages']}/{part}")
         yield from self.comparisons()
         for name, path in self.clients.items():
             yield at(f"client-{name}", path)

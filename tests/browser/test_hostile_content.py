@@ -57,12 +57,13 @@ def job(stack: Stack) -> str:
 def test_hostile_names_are_shown_as_text(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
     share = stack.job(job)["links"]["share"]
-    for path in (f"/dashboard/demo/jobs/{job}", "/dashboard/demo/jobs", "/dashboard/demo/", share):
+    parts = [f"/dashboard/demo/jobs/{job}{part}" for part in ("", "/profile", "/log")]
+    for path in (*parts, "/dashboard/demo/jobs", "/dashboard/demo/", share):
         visitor.open(path)
         expect(visitor.page.locator("main")).to_contain_text(EVIL)
         assert visitor.page.locator("script", has_text="alert(1)").count() == 0, path
     visitor.open(f"/dashboard/demo/jobs/{job}?q=%3Cscript%3Ealert(1)%3C/script%3E")
-    expect(visitor.page.locator("#search")).to_have_value(EVIL)
+    expect(visitor.page.locator("#ranking-search")).to_have_value(EVIL)
     assert visitor.page.locator("script", has_text="alert(1)").count() == 0
     visitor.open(f"/dashboard/demo/jobs/new?again={job}")
     expect(visitor.page.locator("[name=profile]")).to_have_value(PROFILE)
@@ -88,7 +89,7 @@ HARMLESS = {
 
 def test_a_framed_hostile_report_has_no_access(visitor: Visitor, stack: Stack, job: str) -> None:
     visitor.log_in(stack.ready["user"], stack.ready["password"])
-    for path in (f"/dashboard/demo/jobs/{job}", stack.job(job)["links"]["share"]):
+    for path in (f"/dashboard/demo/jobs/{job}/files", stack.job(job)["links"]["share"]):
         visitor.open(path)
         address = visitor.page.url
         visitor.page.locator("details.more:has(iframe) summary").click()

@@ -39,7 +39,7 @@ def test_a_new_user_gets_from_sign_up_to_a_shared_job(
     job = submit_and_watch(visitor)
     check_delivery(visitor, receiver, job=job, earlier=earlier)
     visitor.open(job)
-    share = visitor.page.get_by_role("link", name="Open share page").get_attribute("href")
+    share = visitor.page.locator("a", has_text="Open share page").get_attribute("href")
     assert share
     assert friend.open(share) == 200
     expect(friend.page.locator("h1")).to_have_text("Walker")

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.chromium import PATIENCE_MS, SMALL, Visitor, visiting
+from tests.browser import loading
+from tests.browser.chromium import LARGE, PATIENCE_MS, SMALL, Visitor, visiting
 from tests.browser.site_data import ACCOUNT
 from tests.stack import LONG, Stack
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
+# In pixels: of a row on phones, and of the page below its content
+MAX_ROW_HEIGHT = 70
+MAX_MARGIN = 200
 # Records the page's content now and at every change.
 NOTE = """
     window.seen = [];
@@ -64,7 +68,7 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     page = owner.page
     before = stack.submit(LONG)
     job = stack.submit(LONG)
-    owner.open(f"{ACCOUNT}/jobs/{job}")
+    owner.open(f"{ACCOUNT}/jobs/{job}/log")
     expect(page.locator("h1")).to_have_text("Long")
     expect(page.locator("#live")).to_contain_text("has not run yet")
     owner.evaluate(NOTE)
@@ -72,7 +76,7 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     expect(page.locator(".crumbs .status")).to_have_text("Running", timeout=4 * PATIENCE_MS)
     stack.pause_when_running(job)
 
-    page.locator("#live details.menu summary").first.click()
+    page.locator("#live details.menu summary").last.click()
     page.get_by_role("link", name="Open share page").focus()
     owner.evaluate("window.focused = document.activeElement; window.scrollTo(0, 300)")
     owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('h1'))")
@@ -80,7 +84,7 @@ def test_an_open_page_updates_and_keeps_its_scroll_position(owner: Visitor, stac
     scroll_position = owner.evaluate("window.scrollY")
     wait_for_polls(owner, 2)
     is_focused, is_open, scrolled, selected = owner.evaluate(
-        "[document.activeElement === window.focused, document.querySelector('#live details.menu').open,"
+        "[document.activeElement === window.focused, document.querySelector('#live details.menu[open]') !== null,"
         " window.scrollY, String(window.getSelection())]"
     )
     assert (is_focused, is_open, selected.strip()) == (True, True, "Long")
@@ -146,31 +150,53 @@ NOTE_SHIFTS = """
 """
 
 
+MEASURE = """
+    (() => {
+        const rows = [...document.querySelectorAll('.live-ranking tbody tr')].map((row) => row.offsetHeight);
+        const root = document.documentElement, last = document.querySelector('#live').getBoundingClientRect();
+        const after = document.querySelector('#live details.more').getBoundingClientRect().top + window.scrollY;
+        return [rows, root.scrollHeight - Math.max(last.bottom + window.scrollY, root.clientHeight), after];
+    })()
+"""
+
+
+def assert_rows_are_low(visitor: Visitor, *, height: int) -> int:
+    """Assert that no row is higher, and that the page ends after its content; return where the output starts."""
+    heights, below, place = visitor.evaluate(MEASURE)
+    assert 0 < max(heights) <= height
+    assert below < MAX_MARGIN
+    assert not visitor.is_too_wide()
+    return int(place)
+
+
 def test_a_ranking_grows_without_disturbing_its_reader(owner: Visitor, stack: Stack) -> None:
     page = owner.page
     job = stack.submit(COMPARED)
     owner.open(f"{ACCOUNT}/jobs/{job}")
     owner.evaluate(NOTE_SHIFTS)
-    box = page.locator(".live-ranking")
-    expect(box.locator("tbody tr:not(.reserved)")).not_to_have_count(0, timeout=4 * PATIENCE_MS)
+    rows = page.locator(".live-ranking tbody tr")
+    expect(rows).not_to_have_count(0, timeout=4 * PATIENCE_MS)
+    shift, place = loading.figures(owner).shift, assert_rows_are_low(owner, height=MAX_ROW_HEIGHT)
     finished = page.locator(".live-figures div:nth-child(2) strong")
     expect(finished).not_to_have_text(re.compile("^[0-9]$"), timeout=4 * PATIENCE_MS)
 
     before = int(finished.inner_text())
-    owner.evaluate("document.querySelector('.live-ranking').focus({preventScroll: true})")
-    owner.evaluate("document.querySelector('.live-ranking').scrollTop = 60")
     owner.evaluate("window.getSelection().selectAllChildren(document.querySelector('.live-ranking tbody bdi'))")
     selected = owner.evaluate("String(window.getSelection())")
     wait_for_polls(owner, 3)
     assert int(finished.inner_text()) > before
     assert owner.evaluate("String(window.getSelection())") == selected != ""
-    assert owner.evaluate("document.activeElement.className") == "live-ranking"
-    assert owner.evaluate("document.querySelector('.live-ranking').scrollTop") == 60
 
     owner.evaluate("window.getSelection().removeAllRanges()")
-    rows = box.locator("tbody tr:not(.reserved)").count()
-    expect(box.locator("tbody tr:not(.reserved)")).not_to_have_count(rows)
+    ranked = rows.all_inner_texts()
+    wait_for_polls(owner, 3)
+    assert rows.all_inner_texts() != ranked
+    assert assert_rows_are_low(owner, height=MAX_ROW_HEIGHT) == place
+    assert loading.figures(owner).shift - shift < loading.LARGEST_SHIFT
     assert len(owner.evaluate("[...window.widths]")) == 1
     assert len(owner.evaluate("window.announced")) <= 5
+    for width in (768, LARGE):
+        owner.resize(width)
+        assert_rows_are_low(owner, height=MAX_ROW_HEIGHT)
     stack.call("POST", f"jobs/{job}/cancel")
     expect(page.locator("#milestone")).to_have_text("Cancelled")

@@ -57,6 +57,13 @@ def open_job(owner: Membership, job: Job) -> Any:
     return response
 
 
+def open_log(owner: Membership, job: Job) -> Any:
+    """Return the page about the runs of a job."""
+    response = browser_of(owner).get(f"{job_path(job)}/log")
+    assert response.status_code == 200
+    return response
+
+
 def refresh_job(owner: Membership, job: Job) -> Any:
     """Return a job's page as its script requests it."""
     response = browser_of(owner).get(job_path(job), headers={"HX-Request": "true"})

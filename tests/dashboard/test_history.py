@@ -134,7 +134,7 @@ def test_queries_do_not_grow_with_jobs(owner: Membership) -> None:
 
 def test_a_jobs_page_links_to_the_history(owner: Membership) -> None:
     job = complete(owner, "A&B/C")
-    content = browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}").content.decode()
+    content = browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}/log").content.decode()
     assert f"{path(owner)}?character=A%26B%2FC" in content
     assert shown(open_history(owner, "?character=A%26B%2FC")) == [job.pk]
 

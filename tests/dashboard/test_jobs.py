@@ -23,7 +23,7 @@ from jobs.results import labels
 from simservice.api.pagination import make_cursor
 from simservice.ids import first_id_of, new_token
 from tests.dashboard.browsing import browser_of, text_of
-from tests.dashboard.job_pages import job_path, listed_ids, open_job, open_list
+from tests.dashboard.job_pages import job_path, listed_ids, open_job, open_list, open_log
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, summary
 from tests.factories import make_client, make_job, make_member, make_running_job
 
@@ -190,9 +190,11 @@ def test_each_filter_uses_its_index(owner: Membership, many_jobs: Job) -> None:
 
 def test_a_waiting_job_can_be_cancelled(owner: Membership) -> None:
     job = make_job(default_client(owner.account))
-    text = text_of(open_job(owner, job))
-    for expected in ("Waiting", "The job is in the queue", "Submitted", "has not run yet", "Cancel job"):
+    text, log = text_of(open_job(owner, job)), text_of(open_log(owner, job))
+    for expected in ("Waiting", "The job is in the queue", "Cancel job"):
         assert expected in text, expected
+    for expected in ("Submitted", "has not run yet"):
+        assert expected in log, expected
 
 
 def test_a_waiting_job_shows_its_queue_position(owner: Membership) -> None:
@@ -222,28 +224,28 @@ def test_a_completed_job_shows_escaped_results(owner: Membership) -> None:
     content = response.content.decode()
     assert "<img" not in content
     assert "<script>" not in content
-    for text in ("Ranking", "+30.00 %", "{{ 7|add:7 }}", "Talents", "1, 2", "64 used", "Baseline"):
+    for text in ("Ranking", "+30 % ± ", "{{ 7|add:7 }}", "Talents", "1, 2", "64 credits billed", "Baseline"):
         assert text in text_of(response), text
 
 
 def test_metadata_keys_can_have_any_name(owner: Membership) -> None:
     odd = {"items": "a", "0": "b", "__class__": "e"}
     job = make_job(default_client(owner.account), metadata=odd)
-    assert "__class__ e" in text_of(open_job(owner, job))
+    assert "__class__ e" in text_of(open_log(owner, job))
     assert "items : a" in text_of(open_list(owner))
 
 
 def test_a_failed_job_says_why_and_what_to_do(owner: Membership) -> None:
     job = make_failed_job(f"Unknown {EVIL}", client=default_client(owner.account))
     text = open_job(owner, job).content.decode()
-    for expected in ("Failed", "Unknown &lt;img", "Correct the error shown above", "has no results"):
+    for expected in ("Failed", "Unknown &lt;img", "Correct the error shown above", "Fix and resubmit"):
         assert expected in text, expected
 
 
 def test_the_history_shows_lost_attempts(owner: Membership) -> None:
     job = make_running_job(client=default_client(owner.account))
     assert job_moves.requeue(job, reason="worker-1 was lost")
-    text = text_of(open_job(owner, job))
+    text = text_of(open_log(owner, job))
     assert "Attempt 1 was lost; the job returned to its position in the queue" in text
     assert "lost when its worker stopped" in text
     assert "worker-1" not in text
@@ -253,7 +255,7 @@ def test_runs_show_times_memory_and_sandbox(owner: Membership) -> None:
     job = make_completed_job(client=default_client(owner.account))
     run_fields = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
     Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **run_fields)
-    text = text_of(open_job(owner, job))
+    text = text_of(open_log(owner, job))
     for expected in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
         assert expected.replace("\xa0", " ") in text.replace("\xa0", " "), expected
 
@@ -270,9 +272,9 @@ def add_runs(job: Job, count: int, **fields: object) -> None:
 def test_a_sandbox_of_all_runs_is_named_once(owner: Membership) -> None:
     job = make_completed_job(client=default_client(owner.account))
     add_runs(job, 2, sandbox_layers=["bubblewrap"])
-    assert text_of(open_job(owner, job)).count("private file system (bubblewrap)") == 1
+    assert text_of(open_log(owner, job)).count("private file system (bubblewrap)") == 1
     Run.objects.filter(job=job, shard=2).update(sandbox_layers=["seccomp"])
-    text = text_of(open_job(owner, job))
+    text = text_of(open_log(owner, job))
     assert (text.count("private file system (bubblewrap)"), text.count("seccomp")) == (2, 1)
 
 
@@ -280,13 +282,14 @@ def test_a_sandbox_of_all_runs_is_named_once(owner: Membership) -> None:
 def test_many_runs_are_folded(owner: Membership, *, more: int, is_folded: bool) -> None:
     job = make_completed_job(client=default_client(owner.account))
     add_runs(job, more)
-    assert (f"Show {more + 1} runs" in text_of(open_job(owner, job))) == is_folded
+    assert (f"Show {more + 1} runs" in text_of(open_log(owner, job))) == is_folded
 
 
 def test_a_completed_job_begins_with_its_result(owner: Membership) -> None:
     text = open_job(owner, make_completed_job(client=default_client(owner.account))).content.decode()
     assert text.index("status-completed") < text.index("<h1>") < text.index('class="headline"')
-    assert 'class="card standing"' not in text
+    assert 'class="standing"' not in text
+    assert 'class="ending"' not in text
 
 
 def test_runs_of_shards_are_in_order(owner: Membership) -> None:
@@ -295,14 +298,14 @@ def test_runs_of_shards_are_in_order(owner: Membership) -> None:
     for shard, try_number in ((2, 1), (1, 2), (1, 1)):
         run.pk, run.shard, run.try_number = None, shard, try_number
         run.save(force_insert=True)
-    text = " ".join(text_of(open_job(owner, job)).split())
+    text = " ".join(text_of(open_log(owner, job)).split())
     assert "Slots used 3" in text
     assert "Attempt Stage Shard Try Started" in text
     assert re.findall(r"1 1 (\d) (\d) \d\d:", text) == [("1", "1"), ("2", "1"), ("2", "2"), ("3", "1")]
 
 
 def test_a_job_in_one_process_shows_no_shards(owner: Membership) -> None:
-    text = text_of(open_job(owner, make_completed_job(client=default_client(owner.account))))
+    text = text_of(open_log(owner, make_completed_job(client=default_client(owner.account))))
     assert [word for word in ("Slots used", "Shard", "Try", "Only the last") if word in text] == []
 
 
@@ -313,7 +316,7 @@ def test_only_the_last_runs_are_listed(owner: Membership, monkeypatch: pytest.Mo
     for shard in (1, 2):
         run.pk, run.shard = None, shard
         run.save(force_insert=True)
-    text = " ".join(text_of(open_job(owner, job)).split())
+    text = " ".join(text_of(open_log(owner, job)).split())
     assert re.findall(r"1 1 (\d) 1 \d\d:", text) == ["2", "3"]
     assert "Only the last 2 runs are listed." in text
 
@@ -323,7 +326,7 @@ def test_a_list_of_all_runs_does_not_say_that_there_are_more(
 ) -> None:
     monkeypatch.setattr(job_page, "MAX_RUNS", 1)
     job = make_running_job(client=default_client(owner.account))
-    assert "Only the last" not in text_of(open_job(owner, job))
+    assert "Only the last" not in text_of(open_log(owner, job))
 
 
 def test_every_transition_has_a_label() -> None:
@@ -346,6 +349,9 @@ def test_a_job_page_needs_few_queries(
     job, http = STATES[state](default_client(owner.account)), browser_of(owner)
     with django_assert_max_num_queries(MAX_QUERIES):
         http.get(job_path(job))
+    for part in ("profile", "log", "files"):
+        with django_assert_max_num_queries(MAX_QUERIES):
+            assert http.get(f"{job_path(job)}/{part}").status_code == 200
 
 
 def test_another_accounts_job_is_not_found(owner: Membership) -> None:
@@ -355,9 +361,9 @@ def test_another_accounts_job_is_not_found(owner: Membership) -> None:
 
 def test_a_fee_is_shown_until_it_is_released(owner: Membership) -> None:
     job = make_job(default_client(owner.account), priority=Priority.HIGH, priority_fee_credits=320)
-    assert "High (fee: 320 credits)" in text_of(open_job(owner, job))
+    assert "High (fee: 320 credits)" in text_of(open_log(owner, job))
     assert job_moves.finish(job, job_moves.CANCELLED)
-    text = text_of(open_job(owner, job))
+    text = text_of(open_log(owner, job))
     assert "High" in text
     assert "320 credits" not in text
 
@@ -366,7 +372,7 @@ def test_a_waiting_job_is_cancelled_at_once(owner: Membership) -> None:
     http, job = browser_of(owner), make_job(default_client(owner.account))
     path = job_path(job)
     for _ in range(2):
-        assert "Job cancelled." in text_of(http.post(f"{path}/cancel", follow=True))
+        assert "The job was cancelled before it ran." in text_of(http.post(f"{path}/cancel", follow=True))
     job.refresh_from_db()
     assert (job.status, job.error_code) == ("cancelled", "user_cancelled")
 
@@ -374,7 +380,6 @@ def test_a_waiting_job_is_cancelled_at_once(owner: Membership) -> None:
 def test_cancelling_a_running_job_requests_a_stop(owner: Membership) -> None:
     http, job = browser_of(owner), make_running_job(client=default_client(owner.account))
     text = text_of(http.post(f"{job_path(job)}/cancel", follow=True))
-    assert "Cancellation requested." in text
     assert "Stopping" in text
     assert "Cancel job" not in text
 

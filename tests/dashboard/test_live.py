@@ -1,6 +1,5 @@
 """Results of a running job on its page."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,60 +56,78 @@ def test_the_page_shows_what_is_known(owner: Membership, job: Job) -> None:
         "40 % · about 3 minutes left",
         "1,000 DPS ± 5",
         "2 of 9 finished",
-        "1 set 1100 1,100 ± 5 +10.00 %",
-        "Baseline 1,000 ± 5 2 set 950 950 ± 5 \N{MINUS SIGN}5.00 %",
+        "1 set 1100 1,100 ± 5 +10.0 % ± 0.8",
+        "Baseline Baseline 1,000 ± 5 \N{EN DASH} 2 set 950 950 ± 5 \N{MINUS SIGN}5.0 % ± 0.8",
+        "1 better, 0 within the margin of error, 1 worse",
     ):
         assert expected in text, expected
 
 
 def test_without_a_preview_nothing_is_claimed(owner: Membership, job: Job) -> None:
     text = text_of(refresh_job(owner, job))
-    assert "Baseline Not known yet" in text
+    assert "No results yet." in text
     assert " left" not in text
     assert "of 0 finished" not in text
 
 
-def test_the_ranking_reserves_rows_for_the_first_results(job: Job) -> None:
-    counts = []
-    for finished in (0, 1, 5, 9, 20):
+def test_one_character_is_no_baseline(owner: Membership, job: Job) -> None:
+    publish(job, count=0, finished=0, best=[])
+    text = text_of(refresh_job(owner, job))
+    assert "Character 1,000 DPS ± 5" in text
+    assert "about 3 minutes left" in text
+    assert "Baseline" not in text
+
+
+def test_the_height_of_all_rows_is_reserved_from_the_start(job: Job) -> None:
+    spaces = []
+    for finished in (0, 1, 20, 40):
         publish(job, finished=finished, count=40, best=entries(*range(1100, 1100 - finished, -1)))
         found = live_of(job)
-        counts.append(len(found.rows) + len(found.reserved))
-    assert counts == [8, 8, 8, 10, 21]
+        spaces.append((found.wide_space, found.narrow_space))
+        assert len(found.ranking.rows if found.ranking else []) == (min(finished, 20) + 1 if finished else 0)
+    assert len(set(spaces)) == 1
     publish(job, count=2)
-    assert len(live_of(job).reserved) == 0
+    assert live_of(job).wide_space < spaces[0][0]
 
 
-def test_differences_within_the_margin_of_error_say_so(owner: Membership, job: Job) -> None:
-    publish(job, best=entries(1007.1, 1007.0))
-    assert [row.significant for row in live_of(job).rows if row.rank] == [True, False]
-    assert text_of(refresh_job(owner, job)).count("within the margin of error)") == 1
+def test_rows_are_those_of_the_result(job: Job) -> None:
+    job.character = "Frosty"
+    publish(job, best=entries(1200, 1007, 800))
+    ranking = live_of(job).ranking
+    assert ranking is not None
+    assert [(row.place, row.name, row.kind) for row in ranking.rows] == [
+        (1, "set 1200", "gain"),
+        (2, "set 1007", "even"),
+        (None, "Frosty", ""),
+        (3, "set 800", "loss"),
+    ]
 
 
-def test_bars_start_at_the_baseline(job: Job) -> None:
-    publish(job, best=entries(1200, 1100, 800))
-    found = live_of(job)
-    assert found.zero == "50.00%"
-    bars = [(row.start, row.width) for row in found.rows if row.rank]
-    assert bars == [("50.00%", "50.00%"), ("50.00%", "25.00%"), ("0.00%", "50.00%")]
+def test_the_margin_considers_all_variants(job: Job) -> None:
+    for count, kind in ((2, "gain"), (2000, "even")):
+        publish(job, finished=count, count=count, best=entries(1012, 1000))
+        ranking = live_of(job).ranking
+        assert ranking is not None
+        assert ranking.rows[0].kind == kind
 
 
-def test_without_a_baseline_there_are_no_differences(job: Job) -> None:
+def test_without_a_baseline_there_is_no_ranking(owner: Membership, job: Job) -> None:
     publish(job, baseline=None)
-    assert [(row.rank, row.difference) for row in live_of(job).rows] == [(1, None), (2, None)]
+    assert live_of(job).ranking is None
+    assert "The ranking appears when the first results are complete." in text_of(refresh_job(owner, job))
 
 
-@pytest.mark.parametrize(
-    ("mean", "expected"), [(0.0, [None, None]), (-200.0, [pytest.approx(50.0), None])], ids=str
-)
-def test_differences_from_a_baseline_that_is_not_positive(job: Job, mean: float, expected: list[Any]) -> None:
-    publish(job, baseline=Figures(mean=mean, error=1), best=entries(-100.0) if mean else entries(5.0))
-    assert [row.difference for row in live_of(job).rows] == expected
+@pytest.mark.parametrize("mean", [0.0, -200.0])
+def test_a_baseline_that_is_not_positive_is_shown(owner: Membership, job: Job, mean: float) -> None:
+    publish(job, baseline=Figures(mean=mean, error=1), best=entries(-100.0))
+    assert "Ranking so far" in text_of(refresh_job(owner, job))
 
 
-def test_means_that_are_not_printed_are_explained(owner: Membership, job: Job) -> None:
+def test_without_figures_finished_variants_are_counted(owner: Membership, job: Job) -> None:
     publish(job, baseline=None, best=[])
-    assert "The simulator does not print means for this profile while it runs." in text_of(refresh_job(owner, job))
+    text = text_of(refresh_job(owner, job))
+    assert "2 of 9 finished" in text
+    assert "The ranking appears when the first results are complete." in text
 
 
 def test_hostile_names_are_escaped(owner: Membership, job: Job) -> None:
@@ -118,7 +135,7 @@ def test_hostile_names_are_escaped(owner: Membership, job: Job) -> None:
     content = refresh_job(owner, job).content.decode()
     assert "<img src=x" not in content
     assert "<script>alert" not in content
-    assert content.count('<bdi class="clamped">') == 1 + len(NAMES) + 1
+    assert content.count('<th scope="row"><bdi') == len(NAMES) + 1
 
 
 def test_a_preview_needs_no_query(owner: Membership, job: Job) -> None:
@@ -126,7 +143,7 @@ def test_a_preview_needs_no_query(owner: Membership, job: Job) -> None:
     count_queries(http, job_path(job), HX_Request="true")
     before = count_queries(http, job_path(job), HX_Request="true")
     publish(job, best=entries(*range(1100, 1050, -1)))
-    assert count_queries(http, job_path(job), HX_Request="true") == before == 7
+    assert count_queries(http, job_path(job), HX_Request="true") == before == 5
 
 
 def test_other_accounts_see_nothing(job: Job) -> None:
@@ -135,12 +152,11 @@ def test_other_accounts_see_nothing(job: Job) -> None:
         assert browser_of(stranger).get(path).status_code == 404
 
 
-def test_the_share_page_stays_still(job: Job) -> None:
+def test_the_share_page_shows_the_same(job: Job) -> None:
     publish(job, percent=40)
-    response = browser_of(make_member()).get(f"/share/{job.share_token}")
-    content = response.content.decode()
-    assert f'<a href="/share/{job.share_token}">Reload the page</a>' in content
-    assert not re.search(r"hx-get|Results so far|minutes left|set 1100", content)
+    text = text_of(browser_of(make_member()).get(f"/share/{job.share_token}"))
+    for expected in ("40 % · about 3 minutes left", "Ranking so far", "1 set 1100"):
+        assert expected in text, expected
 
 
 @pytest.mark.parametrize(

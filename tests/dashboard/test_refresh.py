@@ -24,8 +24,12 @@ def test_the_page_of_an_unfinished_job_refreshes(is_running: bool) -> None:  # n
     assert f'hx-get="{job_path(job)}" hx-trigger="every 2s" hx-target="#live"' in content
     part = refresh_job(owner, job).content.decode()
     assert "<html" not in part
-    for text in ('id="live"', "<h2>History (UTC)</h2>", "<h2>Runs</h2>", "hx-get", "Cancel job"):
+    for text in ('id="live"', 'aria-current="page">Result', "hx-get", "Cancel job"):
         assert text in part, text
+    log = browser_of(owner).get(f"{job_path(job)}/log", headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in log
+    for text in (f'hx-get="{job_path(job)}/log"', "<h2>Events (UTC)</h2>", "<h2>Runs</h2>"):
+        assert text in log, text
 
 
 @pytest.mark.django_db
@@ -44,7 +48,7 @@ def test_the_refresh_stops_when_the_job_ends() -> None:
     job = make_completed_job(client=default_client(owner.account))
     part = refresh_job(owner, job).content.decode()
     assert "hx-get" not in part
-    for text in ("Completed", 'id="results"', "64 used"):
+    for text in ("Completed", 'id="results"', "64 credits billed"):
         assert text in part, text
 
 
@@ -53,9 +57,9 @@ def test_a_refresh_keeps_messages_for_the_next_page() -> None:
     owner = make_member()
     job = make_running_job(client=default_client(owner.account))
     http = browser_of(owner)
-    http.post(f"{job_path(job)}/cancel")
+    http.post(f"{job_path(job)}/title", {"title": "Mine"})
     http.get(job_path(job), headers={"HX-Request": "true"})
-    assert "Cancellation requested." in text_of(http.get(job_path(job)))
+    assert "Title saved." in text_of(http.get(job_path(job)))
 
 
 @pytest.mark.django_db
@@ -75,12 +79,13 @@ def test_a_refresh_needs_a_constant_number_of_queries() -> None:
     http = browser_of(owner)
     # The first request of a session costs one more.
     count_queries(http, job_path(job), HX_Request="true")
-    before = count_queries(http, job_path(job), HX_Request="true")
+    paths = [job_path(job), f"{job_path(job)}/log"]
+    before = [count_queries(http, path, HX_Request="true") for path in paths]
     for stage in range(2, 30):
         Run.objects.create(job=job, attempt=1, stage=stage, build=job.build, started_at=timezone.now())
         JobEvent.objects.create(job=job, at=timezone.now(), to_status="queued", attempt=1)
-    # The login's three, and the job, its files, runs and events.
-    assert count_queries(http, job_path(job), HX_Request="true") == before == 7
+    # The login's three, and the job with its runs, and its events.
+    assert [count_queries(http, path, HX_Request="true") for path in paths] == before == [5, 6]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -88,7 +93,7 @@ def test_a_job_that_ends_during_a_read_is_shown_running(monkeypatch: pytest.Monk
     owner = make_member()
     job = make_running_job(client=default_client(owner.account))
     complete_after(job_page, "_find_job", monkeypatch)
-    text = text_of(refresh_job(owner, job))
+    text = text_of(browser_of(owner).get(f"{job_path(job)}/log"))
     assert "Simulation started" in text
     assert "Running" in text
     assert "Completed" not in text

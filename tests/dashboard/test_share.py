@@ -36,9 +36,17 @@ def test_a_running_job_shows_its_progress() -> None:
     assert "<progress" in share_html(make_running_job())
 
 
-@pytest.mark.parametrize("make", [make_job, make_running_job, make_completed_job], ids=["waits", "runs", "ended"])
-def test_the_page_does_not_refresh_itself(make: Any) -> None:
-    content = share_html(make())
+@pytest.mark.parametrize("make", [make_job, make_running_job], ids=["waits", "runs"])
+def test_the_page_refreshes_itself_until_the_job_ends(make: Any) -> None:
+    job = make()
+    assert f'hx-get="/share/{job.share_token}"' in share_html(job)
+    part = HttpClient().get(f"/share/{job.share_token}", headers={"HX-Request": "true"}).content.decode()
+    assert "<html" not in part
+    assert 'id="live"' in part
+
+
+def test_the_page_of_an_ended_job_stays() -> None:
+    content = share_html(make_completed_job())
     for way in ("http-equiv", "hx-get"):
         assert way not in content
     assert re.findall("<script[^>]*>", content) == ['<script src="/static/js/copy.js" defer>']
@@ -60,10 +68,10 @@ def test_a_stopped_job_shows_its_progress() -> None:
     job = make_running_job()
     cancelled = Outcome(status=Status.CANCELLED, error_code="user_cancelled", reason="Cancelled.", percent=43.9)
     assert job_moves.finish(job, cancelled)
-    assert "Stopped at 43%." in share_html(job)
+    assert "Stopped at 43 %." in share_html(job)
 
 
-@pytest.mark.parametrize(("percent", "message"), [(100.0, "Failed at 100%."), (0.4, None)])
+@pytest.mark.parametrize(("percent", "message"), [(100.0, "Failed at 100 %."), (0.4, None)])
 def test_a_failed_job_shows_its_progress(percent: float, message: str | None) -> None:
     job = make_running_job()
     failed = Outcome(status=Status.FAILED, error_code="execution_failed", reason="It ended.", percent=percent)
@@ -80,7 +88,13 @@ def test_a_timed_out_job_shows_partial_results() -> None:
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=results
     )
     assert job_moves.finish(job, outcome)
-    for text in ("Timed out", "The cap of 1 credits.", "The run ended early", "+5 % ± 1", "(partial result)"):
+    for text in (
+        "Timed out",
+        "The cap of 1 credits.",
+        "cover what was simulated until then",
+        "+5 % ± 1",
+        "(partial result)",
+    ):
         assert text in share_html(job)
 
 
@@ -173,7 +187,8 @@ def test_a_link_expires_with_the_retention_period(settings: Settings) -> None:
     old = timezone.now() - timedelta(days=settings.RETENTION_DAYS, seconds=1)
     Job.objects.filter(pk=job.pk).update(created_at=old)
     response = HttpClient().get(f"/share/{job.share_token}")
-    assert response.status_code == 404
+    assert response.status_code == 410
+    assert "This result has expired" in text_of(response)
     assert "Frosty" not in text_of(response)
 
 

@@ -82,7 +82,7 @@ def test_members_still_see_hidden_files(job: Job, owner: Membership) -> None:
     listed = response.json()["result"]["artifacts"]
     assert {artifact["kind"] for artifact in listed} == PRIVATE | {"json_report"}
     assert all(Browser().head(artifact["url"]).status_code == 200 for artifact in listed)
-    assert ">Input<" in browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}").content.decode()
+    assert ">Input<" in browser_of(owner).get(f"/dashboard/{owner.account}/jobs/{job.pk}/files").content.decode()
 
 
 def test_the_audit_log_has_each_change_once(owner: Membership) -> None:

@@ -10,6 +10,7 @@ from simc.profiles.analysis import analyse
 from simc.profiles.numbers import Bounds
 from simc.profiles.policy import Rules
 from simc.progress import FinishedRun, ProgressMeter, finished_run, parse_update
+from simc.reports import Player, Profileset, Report, Statistics
 
 BAR = "[=====>..............]"
 ESTIMATE = "Mean=51200 Error=0.500%"
@@ -179,6 +180,41 @@ def test_the_baseline_of_a_new_stage_waits_until_it_is_as_precise(live: LiveResu
 def test_without_a_target_error_profilesets_are_only_counted(live: LiveResults) -> None:
     live.add(run("a", 0, 0))
     assert (preview_in(live).finished, preview_in(live).best) == (1, [])
+
+
+def reported(*sets: tuple[str, float], metric: float = 100.0) -> Report:
+    """Return a report of a baseline and some profilesets, with a standard error of 1."""
+    figures = {"mean_stddev": 1.0, "stddev": 10.0, "min": 0.0, "max": 999.0}
+    return Report(
+        players=(Player(name="A", dps=Statistics(mean=100.0, **figures)),),
+        profilesets=tuple(
+            Profileset(name=name, statistics=Statistics(mean=mean, **figures), stage=1) for name, mean in sets
+        ),
+        raid_dps=Statistics(mean=metric, **figures),
+        iterations=100,
+        errors=(),
+    )
+
+
+def test_reports_rank_profilesets_whose_means_are_not_printed() -> None:
+    live = LiveResults(has_means=False, metric="raid_dps")
+    live.enter(1, profilesets=3, replicates={"a": "a~replicate"})
+    live.add_reported_baseline(reported(metric=300.0))
+    live.add_reported(reported(("a", 90), ("a~replicate", 110), ("b", 120)))
+    # Its line of the output can arrive after the report.
+    live.add(run("b", 0, 0))
+    preview = preview_in(live)
+    assert ranking(live) == [("b", 120, 1), ("a", 100, 1)]
+    assert (preview.finished, preview.metric) == (2, "raid_dps")
+    assert preview.baseline == Figures(mean=300, error=1.96)
+
+
+def test_the_report_of_a_later_stage_is_more_precise(live: LiveResults) -> None:
+    live.add(run("a", 100, 5))
+    live.add_reported(reported(("a", 101)))
+    live.enter(2, profilesets=1, replicates={})
+    live.add_reported(reported(("a", 102)))
+    assert ranking(live) == [("a", 102, 2)]
 
 
 def test_means_of_another_kind_are_never_shown() -> None:

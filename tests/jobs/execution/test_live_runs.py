@@ -47,13 +47,26 @@ THREE_SETS = 'mage="A"\nprofileset.a+=level=1\nprofileset.b+=level=2\nprofileset
 # As a shard: the profilesets of the first one, and the baselines of the others, have one iteration.
 IN_SHARDS = f"""{PRINT}
 def run(seconds):
-    show('Baseline:', 1, 9, 9, 1000 if is_first else 1, .2, end='\\n')
+    show('Baseline:', 1, 9, 9, 1000 if is_first else 1, .392, end='\\n')
     for phase, name in enumerate(names, start=2):
         time.sleep(0 if is_first else seconds)
         if name == 'set 12' and not is_first:
             show_until_seen('finished 11', 'Baseline:', 1, 9, 9, 1, .2)
         done.append(name)
         show(f'Profileset: {{name}}', phase, 9, 9, 999999 if is_first else entry(name)['mean'], .5, end='\\n')
+"""
+
+# As a shard with fixed iterations: no means are printed. The last profileset waits until a finished shard was seen.
+WITHOUT_MEANS = """
+def run(seconds):
+    for phase, name in enumerate(names, start=2):
+        deadline = time.monotonic() + 60
+        while name == 'set 12' and not is_first and not os.path.exists(f'{folder}/ranked'):
+            time.sleep(.1)
+            assert time.monotonic() < deadline
+        time.sleep(0 if is_first else seconds)
+        done.append(name)
+        print(f'Generating Profileset: {name} {phase}/4 [=>..] 9/9 85.2 1.000', flush=True)
 """
 
 
@@ -71,11 +84,19 @@ def follow(seen: list[Preview], folder: Path) -> Callable[[Job], None]:
             if preview is not None and preview not in seen:
                 seen.append(preview)
                 (folder / f"finished {preview.finished}").touch()
+                if preview.best:
+                    (folder / "ranked").touch()
                 if preview.baseline is not None:
                     (folder / f"baseline {preview.baseline.mean}").touch()
             time.sleep(0.1)
 
     return look
+
+
+def baselines_in(seen: list[Preview]) -> set[tuple[float, float]]:
+    """Return the different baselines of previews, with their errors rounded."""
+    baselines = [preview.baseline for preview in seen if preview.baseline]
+    return {(baseline.mean, round(baseline.error, 2)) for baseline in baselines}
 
 
 def test_a_preview_grows_while_a_job_runs(tmp_path: Path) -> None:
@@ -126,11 +147,29 @@ def test_several_slots_contribute_to_one_preview(tmp_path: Path) -> None:
     ended = during(job, look, helpers=2)
     assert (ended.status, ended.slots_used) == ("completed", 3)
     means, last = sharded_results_of(ended), seen[-1]
-    assert all(preview.baseline in (None, Figures(mean=1000, error=2)) for preview in seen)
+    assert baselines_in(seen) == {(1000, 3.92)}
     assert all(entry.mean == means[entry.name] for preview in seen for entry in preview.best)
     assert len({preview.finished for preview in seen}) >= 3
     assert last.count - 1 <= last.finished <= last.count == len(NAMES)
     assert [entry.name for entry in last.best] == NAMES[last.finished - 1 :: -1]
+
+
+def test_finished_shards_fill_the_preview_of_a_job_with_fixed_iterations(tmp_path: Path) -> None:
+    make_simulator(tmp_path, with_folder(tmp_path, WITHOUT_MEANS), seconds=0.3)
+    seen: list[Preview] = []
+    job = submit()
+
+    def look() -> None:
+        wait_until(lambda: Job.objects.get(pk=job.pk).status == "running")
+        follow(seen, tmp_path)(Job.objects.get(pk=job.pk))
+
+    ended = during(job, look, helpers=2)
+    means = sharded_results_of(ended)
+    first = next(preview for preview in seen if preview.best)
+    assert 0 < len(first.best) <= first.finished < len(NAMES)
+    assert all(entry.mean == means[entry.name] for preview in seen for entry in preview.best)
+    assert all(entry.error == pytest.approx(entry.mean / 100) for entry in first.best)
+    assert baselines_in(seen) == {(1000, 3.92)}
 
 
 def test_emptying_redis_changes_only_the_preview(tmp_path: Path) -> None:
