@@ -58,6 +58,8 @@ OPEN = {
     "docs/guides": 200,
     "docs/guides/<slug:guide>": 200,
     "docs/<slug:page>": 200,
+    "docs/operations/<slug:resource>": 200,
+    "docs/objects/<slug:name>": 200,
     "static/<path:name>": 404,
     "metrics": 404,  # unless a deployment opens it
 }
@@ -162,6 +164,8 @@ class World:
             "token": token,
             "guide": "tutorial",
             "page": "errors",
+            "resource": "jobs",
+            "name": "Job",
         }
         return "/" + PARAMETER.sub(lambda match: str(values.get(match[1], "1")), route)
 
