@@ -9,7 +9,7 @@ Summaries and details come from untrusted profiles and reports: their texts are 
 compared. Every list is bounded, and extreme numbers stay within their charts. Charts are SVG, rendered on the
 server (`scale`).
 
-Nothing here decides what a result means: `jobs.results` does.
+Nothing here decides what a result means: `jobs.results.verdicts` does.
 
 Start with `page.py`, then `ranking.py`.
 """

@@ -235,4 +235,5 @@ def test_actors_are_compared_with_the_first() -> None:
     found = [(row.place, row.name, row.difference) for row in result.actors.rows]
     assert found == [(1, "C", pytest.approx(30.0)), (2, "B", pytest.approx(20.0)), (None, "A", None)]
     assert positions(result.actors.zero) == [0]
-    assert [reading.name for reading in result.readings] == ["C", "A"]
+    assert result.verdict is not None
+    assert (result.verdict.name, [reading.name for reading in result.readings]) == ("C", ["", "A"])
