@@ -50,7 +50,7 @@ def test_a_new_user_gets_from_sign_up_to_a_shared_job(
 
 
 def make_client_and_key(visitor: Visitor) -> None:
-    visitor.follow("Clients and keys")
+    visitor.follow("Developers")
     visitor.fill(name="walker-bot")
     visitor.press("Create client")
     visitor.fill(name="laptop")
