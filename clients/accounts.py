@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils.text import slugify
 
-from billing import ledger
+from billing import ledger, prices
 from billing.models import Account, Grant, GrantReason, Plan
 from clients import audit
 from clients.audit import Action, Actor
@@ -140,6 +140,12 @@ def open_own_account(user: User) -> Account:
     if is_new and is_first and settings.SIGNUP_CREDITS:
         ledger.grant(account, settings.SIGNUP_CREDITS, reason=GrantReason.ONBOARDING)
     return account
+
+
+def welcome_seconds() -> int:
+    """Return how many seconds of simulation the welcome credits of a new account buy. One query."""
+    plan = Plan.objects.filter(name=settings.SIGNUP_PLAN).first() or Plan()
+    return prices.seconds_for(settings.SIGNUP_CREDITS, credits_per_second=plan.credits_per_second)
 
 
 def _free_name(user: User) -> str:

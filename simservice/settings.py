@@ -313,9 +313,13 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES + 1
 
 # Login (django-allauth): with an email address, or with a username for operators
 AUTHENTICATION_BACKENDS = ["dashboard.login.backends.LoginBackend"]
+MIN_PASSWORD_LENGTH = 10
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": MIN_PASSWORD_LENGTH},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
