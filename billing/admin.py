@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 
 from billing.models import MAX_PARALLEL_SLOTS, Account, Entry, Grant, Hold, Plan
 from simservice.admin.actions import CONFIRMED, digest_of
-from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
+from simservice.admin.base import LargeTableMixin, ReadOnlyMixin, number
 from simservice.admin.forms import OPENED, OpenedForm
 
 OVERTAKEN = "The plan has changed since you opened the form. Check every change."
@@ -40,6 +40,8 @@ HELP_TEXTS = {
     "max_stored_bytes": "Bytes of artifacts at which new jobs are refused. If empty, there is no limit.",
 }
 
+# Credits that pay for simulator time
+TIMED_CREDITS = ("monthly_credits", "max_credits_per_job")
 
 # Functions that count a plan's accounts that have reached a limit now, by the limit's field. The apps that enforce
 # limits add theirs.
@@ -54,8 +56,39 @@ class Change(NamedTuple):
     new: object
 
 
+def described(name: str, value: object, *, credits_per_second: int) -> str:
+    """Return the value of a plan's field with separators, and large amounts also in a larger unit."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return "none" if value is None else str(value)
+    text = f"{value:,}"
+    if "bytes" in name:
+        return f"{text} bytes (≈ {value / 2**20:,.1f} MiB)"
+    if name.endswith("queue_seconds"):
+        return f"{text} s ({_duration(value)})"
+    if name in TIMED_CREDITS and value:
+        return f"{text} credits (≈ {_duration(value // credits_per_second)} of simulation)"
+    return text
+
+
+def _duration(seconds: int) -> str:
+    """Return a duration in its largest unit, for example "30 min"."""
+    size, unit = next(
+        (each for each in ((86_400, "days"), (3_600, "h"), (60, "min")) if seconds >= 2 * each[0]), (1, "s")
+    )
+    return f"{seconds / size:,.1f}".removesuffix(".0") + f" {unit}"
+
+
 class PlanForm(OpenedForm):
     """The form of a plan; `PlanAdmin` adds the fields of the model."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Add to the help of each large number what its value means."""
+        super().__init__(*args, **kwargs)
+        rate = self.initial.get("credits_per_second") or 1
+        for name, field in self.fields.items():
+            value = self.initial.get(name)
+            if isinstance(value, int) and (text := described(name, value, credits_per_second=rate)) != str(value):
+                field.help_text = f"{field.help_text} Now: {text}."
 
     class Meta:
         help_texts = HELP_TEXTS
@@ -65,6 +98,19 @@ class PlanForm(OpenedForm):
         if self.initial.get("name") == settings.SIGNUP_PLAN != name:
             raise forms.ValidationError(NEEDED)
         return name
+
+    def shown_changes(self) -> list[Change]:
+        """Return the changes with units. The old values are shown at the old price."""
+        rates = [values.get("credits_per_second") or 1 for values in (self.initial, self.cleaned_data)]
+        return [
+            Change(
+                str(self.fields[name].label),
+                described(name, self.initial[name], credits_per_second=rates[0]),
+                described(name, self.cleaned_data[name], credits_per_second=rates[1]),
+            )
+            for name in self.changed_data
+            if name != OPENED
+        ]
 
     def changes(self) -> list[Change]:
         """Return the changes that a valid form makes to the stored plan, in the order of its fields."""
@@ -79,11 +125,11 @@ class PlanAdmin(admin.ModelAdmin):
     actions = None
     list_display = [
         "name",
-        "credits_per_second",
-        "max_active_jobs",
-        "max_credits_per_job",
-        "max_parallel_slots",
-        "monthly_credits",
+        number("credits_per_second"),
+        number("max_active_jobs"),
+        number("max_credits_per_job"),
+        number("max_parallel_slots"),
+        number("monthly_credits"),
     ]
     fieldsets = [
         (None, {"fields": ["name", OPENED]}),
@@ -138,11 +184,9 @@ class PlanAdmin(admin.ModelAdmin):
             self.message_user(request, CHANGED, messages.WARNING)
         elif form.is_stale():
             self.message_user(request, OVERTAKEN, messages.WARNING)
-        return self._page(request, form, changes, digest=digest)
+        return self._page(request, form, digest=digest)
 
-    def _page(
-        self, request: HttpRequest, form: PlanForm, changes: list[Change], *, digest: str
-    ) -> TemplateResponse:
+    def _page(self, request: HttpRequest, form: PlanForm, *, digest: str) -> TemplateResponse:
         """Return the preview of a form's changes. One query, and one for each changed limit."""
         counted = {
             name: count(form.instance) for name, count in accounts_at_limit.items() if name in form.changed_data
@@ -153,7 +197,7 @@ class PlanAdmin(admin.ModelAdmin):
             "button": "Save changes",
             "subtitle": str(form.instance),
             "opts": self.opts,
-            "changes": changes,
+            "changes": form.shown_changes(),
             "accounts": Account.objects.filter(plan=form.instance).count(),
             "reached": [(form.fields[name].label, count) for name, count in counted.items() if count],
             "hidden": [*_sent(request.POST), (CONFIRMED, digest)],
@@ -197,7 +241,16 @@ def _sent(sent: QueryDict) -> list[tuple[str, str]]:
 
 @admin.register(Grant)
 class GrantAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
-    list_display = ["id", "account", "reason", "note", "remaining", "original", "created_at", "expires_at"]
+    list_display = [
+        "id",
+        "account",
+        "reason",
+        "note",
+        number("remaining"),
+        number("original"),
+        "created_at",
+        "expires_at",
+    ]
     list_select_related = ["account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)
@@ -205,14 +258,14 @@ class GrantAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
 
 @admin.register(Hold)
 class HoldAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
-    list_display = ["job_id", "account", "credits", "spent", "created_at", "resolved_at"]
+    list_display = ["job_id", "account", number("credits"), number("spent"), "created_at", "resolved_at"]
     list_select_related = ["account"]
     exact_numbers = ("pk",)
 
 
 @admin.register(Entry)
 class EntryAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
-    list_display = ["id", "at", "account", "credits", "source", "target", "grant", "job_id", "reason"]
+    list_display = ["id", "at", "account", number("credits"), "source", "target", "grant", "job_id", "reason"]
     list_select_related = ["account", "grant"]
     exact_numbers = ("job_id",)
     exact_texts = ("account__name",)

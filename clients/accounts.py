@@ -7,9 +7,10 @@ from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 from django.utils.text import slugify
 
-from billing import ledger
+from billing import ledger, prices
 from billing.models import Account, Grant, GrantReason, Plan
 from clients import audit
 from clients.audit import Action, Actor
@@ -59,16 +60,31 @@ def set_shares_inputs(account: Account, *, shown: bool, by: Actor) -> None:
 
 @transaction.atomic
 def save_changes(account: Account, *, by: Actor) -> None:
-    """Save an account's name, plan and suspension, and record what changed."""
+    """Save an account's name and plan, and record what changed."""
     before = Account.objects.select_for_update(no_key=True, of=("self",)).select_related("plan").get(pk=account.pk)
-    account.save(update_fields=["name", "plan", "suspended_at"])
+    account.save(update_fields=["name", "plan"])
     if account.name != before.name:
         audit.record(account.pk, Action.ACCOUNT_RENAMED, by=by, old=before.name, new=account.name)
     if account.plan != before.plan:
         audit.record(account.pk, Action.ACCOUNT_PLAN_CHANGED, by=by, old=before.plan.name, new=account.plan.name)
-    if bool(account.suspended_at) != bool(before.suspended_at):
-        action = Action.ACCOUNT_SUSPENDED if account.suspended_at else Action.ACCOUNT_RESUMED
-        audit.record(account.pk, action, by=by)
+
+
+@transaction.atomic
+def suspend(account: Account, *, reason: str, by: Actor) -> bool:
+    """Suspend an account, and record the reason. Return False if it was already suspended."""
+    is_changed = Account.objects.filter(pk=account.pk, suspended_at=None).update(suspended_at=Now())
+    if is_changed:
+        audit.record(account.pk, Action.ACCOUNT_SUSPENDED, by=by, reason=reason)
+    return bool(is_changed)
+
+
+@transaction.atomic
+def resume(account: Account, *, by: Actor) -> bool:
+    """End the suspension of an account. Return False if it was not suspended."""
+    is_changed = Account.objects.filter(pk=account.pk, suspended_at__isnull=False).update(suspended_at=None)
+    if is_changed:
+        audit.record(account.pk, Action.ACCOUNT_RESUMED, by=by)
+    return bool(is_changed)
 
 
 @transaction.atomic
@@ -124,6 +140,12 @@ def open_own_account(user: User) -> Account:
     if is_new and is_first and settings.SIGNUP_CREDITS:
         ledger.grant(account, settings.SIGNUP_CREDITS, reason=GrantReason.ONBOARDING)
     return account
+
+
+def welcome_seconds() -> int:
+    """Return how many seconds of simulation the welcome credits of a new account buy. One query."""
+    plan = Plan.objects.filter(name=settings.SIGNUP_PLAN).first() or Plan()
+    return prices.seconds_for(settings.SIGNUP_CREDITS, credits_per_second=plan.credits_per_second)
 
 
 def _free_name(user: User) -> str:

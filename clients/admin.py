@@ -6,7 +6,6 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ActionForm
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -24,7 +23,7 @@ from clients.accounts import open_account
 from clients.audit import Action
 from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
-from simservice.admin.actions import MAX_SELECTED, Effect, preview
+from simservice.admin.actions import MAX_SELECTED, Effect, ask, counted, preview
 from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
 from simservice.admin.forms import OPENED, FreshFormMixin
 
@@ -35,8 +34,8 @@ BOOKING = "booking"
 class CorrectionForm(forms.Form):
     """Form for correcting credits."""
 
-    credits = forms.IntegerField()
-    note = forms.CharField(max_length=ledger.MAX_REASON_CHARACTERS)
+    credits = forms.IntegerField(help_text="A whole number. Enter a negative number to remove credits.")
+    note = forms.CharField(max_length=ledger.MAX_REASON_CHARACTERS, help_text="Shown to members of the account.")
 
     def clean_credits(self) -> int:
         amount: int = self.cleaned_data["credits"]
@@ -54,26 +53,30 @@ class CorrectionForm(forms.Form):
 class GrantForm(CorrectionForm):
     """Form for granting credits."""
 
-    reason = forms.TypedChoiceField(choices=GrantReason, coerce=GrantReason)
+    reason = forms.TypedChoiceField(choices=[("", "Choose a reason"), *GrantReason.choices], coerce=GrantReason)
+    field_order = ("credits", "reason", "note")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["credits"].help_text = "A whole number above 0."
 
     def size_of(self, amount: int) -> int:
         return amount
 
 
-class CreditsActionForm(ActionForm):
-    """The same fields next to the list of actions. Other actions ignore them."""
+class SuspensionForm(forms.Form):
+    """Form for suspending accounts."""
 
-    credits = forms.CharField(required=False, help_text="Enter a negative number to remove credits.")
-    reason = forms.ChoiceField(
-        required=False, choices=[("", "---------"), *GrantReason.choices], help_text="Required for grants."
+    suspension_reason = forms.CharField(
+        label="Reason",
+        max_length=ledger.MAX_REASON_CHARACTERS,
+        help_text="Recorded in the account's audit log, which its owners can read.",
     )
-    note = forms.CharField(required=False, help_text="Shown to members of the account.")
 
 
 class CreditsActions(admin.ModelAdmin):
     """Actions that grant and correct credits with a note, and the balances of an account."""
 
-    action_form = CreditsActionForm
     actions = ["grant_credits", "correct_credits"]
 
     def has_book_permission(self, request: HttpRequest) -> bool:
@@ -88,27 +91,28 @@ class CreditsActions(admin.ModelAdmin):
 
     @admin.action(description="Grant credits to selected accounts", permissions=["book"])
     def grant_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
-        form = GrantForm(request.POST)
-        return self._book(request, queryset, accounts.grant_credits, form, action="grant_credits")
+        return self._book(request, queryset, accounts.grant_credits, GrantForm, action="grant_credits")
 
     @admin.action(description="Adjust credits of selected accounts", permissions=["book"])
     def correct_credits(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
-        form = CorrectionForm(request.POST)
-        return self._book(request, queryset, accounts.correct_credits, form, action="correct_credits")
+        return self._book(request, queryset, accounts.correct_credits, CorrectionForm, action="correct_credits")
 
     def _book(
         self,
         request: HttpRequest,
         chosen: QuerySet[Account],
         change: Callable[..., object],
-        form: CorrectionForm,
+        form_class: type[CorrectionForm],
         *,
         action: str,
     ) -> HttpResponse | None:
-        """Show what the operator's input does to the accounts, or what is wrong with it."""
+        """Ask for the credits, or show what the operator's input does to the accounts or what is wrong with it."""
+        if not request.POST.keys() & form_class.base_fields:
+            return ask(self, request, chosen, action=action, form=form_class())
+        form = form_class(request.POST)
         if not form.is_valid():
             self.message_user(request, _problem_of(form), messages.ERROR)
-            return None
+            return ask(self, request, chosen, action=action, form=form)
         available = ledger.available_of(chosen[: MAX_SELECTED + 1])
         effect_of = partial(effect_of_booking, form.cleaned_data["credits"], available)
         run = partial(self.book_once, request, change, form.cleaned_data)
@@ -160,23 +164,16 @@ def effect_of_booking(amount: int, available: dict[int, int], account: Account) 
     return Effect(f"{amount:+,} credits.", shown=f"Available: {before:,} → {before + amount:,}.")
 
 
-class MembershipInline(ReadOnlyMixin, admin.TabularInline):
-    model = Membership
-    extra = 0
-    show_change_link = True
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Membership]:
-        return super().get_queryset(request).select_related("user", "account")
-
-
 @admin.register(Account)
 class AccountAdmin(FreshFormMixin, LargeTableMixin, CreditsActions):
+    """Accounts. Their suspension is an action with a reason, not a field."""
+
     list_display = ["name", "plan", "created_at", "suspended_at"]
     list_filter = ["plan", ("suspended_at", admin.EmptyFieldListFilter)]
     list_select_related = ["plan"]
     exact_texts = ("name",)
-    readonly_fields = ["created_at", "credits", "related_lists"]
-    inlines = [MembershipInline]
+    readonly_fields = ["created_at", "suspended_at", "credits", "related_lists"]
+    actions = [*CreditsActions.actions, "suspend", "resume"]
 
     def get_fields(self, request: HttpRequest, obj: Account | None = None) -> Any:
         """Return the fields of the form. A new account is never suspended."""
@@ -188,6 +185,7 @@ class AccountAdmin(FreshFormMixin, LargeTableMixin, CreditsActions):
         """Return links to the lists of objects of the account."""
         lists = {
             "Jobs": "jobs_job",
+            "Members": "clients_membership",
             "Clients": "clients_client",
             "Keys": "clients_apikey",
             "Entries": "billing_entry",
@@ -199,6 +197,30 @@ class AccountAdmin(FreshFormMixin, LargeTableMixin, CreditsActions):
         ]
         return format_html(" · ".join(["{}"] * len(links)), *links)
 
+    @admin.action(description="Suspend selected accounts (they cannot submit jobs)", permissions=["change"])
+    def suspend(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        form = SuspensionForm(request.POST if "suspension_reason" in request.POST else None)
+        if not form.is_valid():
+            return ask(self, request, queryset, action="suspend", form=form)
+        reason = form.cleaned_data["suspension_reason"]
+        run = partial(self.each, request, partial(accounts.suspend, reason=reason), done=f"Suspended: {reason}")
+        hidden = {"suspension_reason": reason}
+        return preview(
+            self, request, queryset, action="suspend", effect_of=effect_of_suspending, run=run, hidden=hidden
+        )
+
+    @admin.action(description="Resume selected accounts (end their suspension)", permissions=["change"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        run = partial(self.each, request, accounts.resume, done="Resumed")
+        return preview(self, request, queryset, action="resume", effect_of=effect_of_resuming, run=run)
+
+    def each(self, request: HttpRequest, change: Callable[..., bool], chosen: list[Account], *, done: str) -> None:
+        """Change each account, log the changed ones and show a message."""
+        changed = [account for account in chosen if change(account, by=audit.operator(request))]
+        for account in changed:
+            self.log_change(request, account, done)
+        self.message_user(request, f"{counted(len(changed), self)} {done.partition(':')[0].lower()}.")
+
     def save_model(self, request: HttpRequest, obj: Account, form: ModelForm, change: bool) -> None:  # noqa: FBT001
         """Create a new account with `open_account`, which also creates its built-in client."""
         if change:
@@ -208,6 +230,20 @@ class AccountAdmin(FreshFormMixin, LargeTableMixin, CreditsActions):
 
     def has_delete_permission(self, request: HttpRequest, obj: Account | None = None) -> bool:
         return False
+
+
+def effect_of_suspending(account: Account) -> Effect:
+    """Return what suspending does to an account."""
+    if account.suspended_at is not None:
+        return Effect("it is suspended.", happens=False)
+    return Effect("It cannot submit jobs and gets no monthly credits. Its unfinished jobs continue.")
+
+
+def effect_of_resuming(account: Account) -> Effect:
+    """Return what resuming does to an account."""
+    if account.suspended_at is None:
+        return Effect("it is not suspended.", happens=False)
+    return Effect("It can submit jobs again.")
 
 
 @admin.register(Client)
@@ -320,6 +356,10 @@ admin.site.unregister(User)
 @admin.register(User)
 class UndeletableUserAdmin(UserAdmin):
     """Users without deletion: `manage.py deleteuser` also ends their memberships and deletes their exports."""
+
+    # The framework's widgets for these have fields without labels.
+    filter_horizontal = ()
+    readonly_fields = ["last_login", "date_joined"]
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return False

@@ -5,6 +5,7 @@ from typing import Any
 
 from allauth.account import forms as allauth_forms
 from allauth.account.adapter import get_adapter
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.forms import Field
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -19,8 +20,11 @@ def form_data(request: HttpRequest) -> QueryDict | None:
     return request.POST if request.method == "POST" else None
 
 
+PASSWORD_RULE = f"At least {settings.MIN_PASSWORD_LENGTH} characters, not a common password."
+
+
 class Labelled:
-    """A form of django-allauth with our labels."""
+    """A form of django-allauth with our labels, and with the rule for new passwords in one line."""
 
     labels: Mapping[str, str]
     fields: dict[str, Field]
@@ -29,17 +33,29 @@ class Labelled:
         super().__init__(*args, **kwargs)
         for name, label in self.labels.items():
             self.fields[name].label = label
+        if new_password := self.fields.get("password1"):
+            new_password.help_text = PASSWORD_RULE
 
 
-class LoginForm(Labelled, allauth_forms.LoginForm):
+class Focused(Labelled):
+    """The only form of its page: the browser focuses the first field that can be filled in."""
+
+    def focus(self) -> None:
+        """Focus the first field. Called when all fields are final."""
+        first = next(field for field in self.fields.values() if not field.disabled)
+        first.widget.attrs["autofocus"] = True
+
+
+class LoginForm(Focused, allauth_forms.LoginForm):
     labels = {"login": "Email address or username", "remember": "Keep me logged in on this device"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["login"].widget.attrs["autocomplete"] = "username"
+        self.focus()
 
 
-class SignUpForm(Labelled, allauth_forms.SignupForm):
+class SignUpForm(Focused, allauth_forms.SignupForm):
     """Sign-up in two steps: the address, then the password on the page of the mailed link (`sign_up.py`).
 
     If mail is disabled, sign-up is a single step that rejects known addresses.
@@ -55,6 +71,7 @@ class SignUpForm(Labelled, allauth_forms.SignupForm):
             del self.fields["password1"]
         if verified_email is not None:
             self.initial["email"], self.fields["email"].disabled = verified_email, True
+        self.focus()
 
     def validate_unique_email(self, value: str) -> str:
         """Return the address. Raises ValidationError if it is known, except in the first of two steps."""
@@ -78,20 +95,28 @@ class ChangePasswordForm(Labelled, allauth_forms.ChangePasswordForm):
     labels = {"oldpassword": "Current password", **NEW_PASSWORD}
 
 
-class NewPasswordForm(Labelled, allauth_forms.ResetPasswordKeyForm):
+class NewPasswordForm(Focused, allauth_forms.ResetPasswordKeyForm):
     """Choose a new password on the page of a mailed link."""
 
     labels = NEW_PASSWORD
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.focus()
 
 
 class ChangeEmailForm(Labelled, allauth_forms.AddEmailForm):
     labels = {"email": "Email address"}
 
 
-class PasswordResetForm(Labelled, allauth_forms.ResetPasswordForm):
+class PasswordResetForm(Focused, allauth_forms.ResetPasswordForm):
     """Request a password reset. Only the owner of the address learns whether it is known (`password_reset.py`)."""
 
     labels = {"email": "Email address"}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.focus()
 
     def clean_email(self) -> str:
         return str(self.cleaned_data["email"]).lower()

@@ -9,20 +9,23 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.text import Truncator
+from django.utils.timesince import timesince
 
 from clients import audit
 from clients.audit import Actor
 from jobs import registry
-from jobs.enums import ACTIVE, WAITING, ErrorCode
+from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode
 from jobs.errors import JobAlreadyEnded
 from jobs.execution import build_probe
 from jobs.lifecycle import cancellation, job_moves
-from jobs.models import Build, Job
-from jobs.operations import operator_actions, timeline
+from jobs.live.progress import progress_of
+from jobs.models import Artifact, Build, Job, JobProfile
+from jobs.operations import job_output, operator_actions, timeline
 from jobs.operations import plan_limits as plan_limits
 from jobs.queue import announcements
 from jobs.results import queries
-from simservice.admin.actions import Effect, counted, preview
+from simservice.admin.actions import Columns, Effect, counted, preview
 from simservice.admin.base import LargeTableMixin, ReadOnlyMixin, admin_url, may_view
 from simservice.ids import first_id_of
 
@@ -76,6 +79,8 @@ OUTCOME_FIELDS = (
 )
 
 
+# Jobs that the search of the list finds by title
+MAX_TITLED = 1_000
 OTHER_FILTERS = {"status__exact", "priority__exact", "channel__exact", "error_code"}
 
 
@@ -143,24 +148,15 @@ class SubmittedFilter(admin.SimpleListFilter):
 
 @admin.register(Job)
 class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
-    list_display = [
-        "id",
-        "title",
-        "account",
-        "client",
-        "status",
-        "error_code",
-        "priority",
-        "attempt",
-        "worker",
-        "created_at",
-        "completed_at",
-    ]
+    """Jobs, as pages of the operators' console."""
+
+    change_list_template = "console/jobs.html"
+    change_form_template = "console/job.html"
+    list_display = ["title"]
     list_filter = ["status", AttentionFilter, SubmittedFilter, "priority", "channel", ErrorCodeFilter]
     list_select_related = ["account", "client__account"]
     exact_numbers = ("pk",)
     exact_texts = ("account__name",)
-    change_form_template = "admin/job_timeline.html"
     # Without the tokens of links, which would allow reading without a login
     fieldsets = [
         ("State", {"fields": STATE_FIELDS}),
@@ -175,16 +171,38 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
         related = ("account", "client__account", "api_key", "build", "pinned_build")
         return super().get_queryset(request).defer("summary").select_related(*related)
 
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Job], search_term: str
+    ) -> tuple[QuerySet[Job], bool]:
+        """Return the jobs with an id, of an account, or with a title or character that starts with the term."""
+        found, _ = super().get_search_results(request, queryset, search_term)
+        if term := search_term.strip().replace("\0", ""):
+            titled = queries.find_by_title(term, limit=MAX_TITLED)
+            found = found | queryset.filter(pk__in=titled) if titled else found
+        return found, False
+
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
         job = kwargs["obj"]
         found = timeline.timeline_of(job, may_view=partial(may_view, self.admin_site, request))
         entries = [(each, admin_url(self.admin_site, request, each.entry.subject)) for each in found.entries]
         context |= {
+            "job": job,
             "subtitle": job.title,
+            "progress": progress_of(job) if job.status in CLAIMED else None,
+            "effects": self._effects(request, job),
+            "log": job_output.last_lines(job) if may_view(self.admin_site, request, Artifact) else None,
+            "may_view_profile": may_view(self.admin_site, request, JobProfile),
             "entries": entries,
             "limit": found.is_shortened and timeline.MAX_OF_A_KIND,
         }
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def _effects(self, request: HttpRequest, job: Job) -> list[tuple[str, str, Effect]]:
+        """Return the actions that the user can run on a job: their names, buttons and effects."""
+        if not self.has_operate_permission(request):
+            return []
+        found = [(name, name.capitalize(), effect_of(job)) for name, effect_of in EFFECTS.items()]
+        return [each for each in found if each[2].happens]
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may run actions on jobs."""
@@ -200,7 +218,7 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
             return True
 
         run = partial(self.each, request, cancel, done="cancelled", skipped="they had already ended")
-        return preview(self, request, queryset, action="cancel", effect_of=effect_of_cancelling, run=run)
+        return self._preview(request, queryset, action="cancel", run=run)
 
     @admin.action(
         description="Requeue selected jobs (take running jobs from their workers)", permissions=["operate"]
@@ -208,7 +226,7 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     def requeue(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         skipped = "they had ended or changed"
         run = partial(self.each, request, operator_actions.requeue, done="requeued", skipped=skipped)
-        return preview(self, request, queryset, action="requeue", effect_of=effect_of_requeueing, run=run)
+        return self._preview(request, queryset, action="requeue", run=run)
 
     @admin.action(
         description="Release selected jobs (end them as interrupted, without billing)", permissions=["operate"]
@@ -216,7 +234,14 @@ class JobAdmin(ReadOnlyMixin, LargeTableMixin, admin.ModelAdmin):
     def release(self, request: HttpRequest, queryset: QuerySet[Job]) -> HttpResponse | None:
         skipped = "they had ended or changed"
         run = partial(self.each, request, operator_actions.release, done="released", skipped=skipped)
-        return preview(self, request, queryset, action="release", effect_of=effect_of_releasing, run=run)
+        return self._preview(request, queryset, action="release", run=run)
+
+    def _preview(
+        self, request: HttpRequest, queryset: QuerySet[Job], *, action: str, run: Callable[[list[Job]], None]
+    ) -> HttpResponse | None:
+        """Show what an action does to each job; run it once the user confirms that."""
+        columns = Columns(("Title", "Account", "Age", "Credits at stake"), _cells_of)
+        return preview(self, request, queryset, action=action, effect_of=EFFECTS[action], run=run, columns=columns)
 
     def each(
         self, request: HttpRequest, action: Callable[..., object], jobs: list[Job], *, done: str, skipped: str
@@ -259,6 +284,15 @@ def effect_of_releasing(job: Job) -> Effect:
         return Effect("it has ended.", happens=False)
     stopped = f"Attempt {job.attempt} stops. " if operator_actions.may_requeue(job) else ""
     return Effect(f"{stopped}It fails with the code execution_interrupted and is not billed.")
+
+
+EFFECTS = {"cancel": effect_of_cancelling, "requeue": effect_of_requeueing, "release": effect_of_releasing}
+
+
+def _cells_of(job: Job) -> tuple[str, ...]:
+    """Return what a preview shows of a job. An unfinished job can still cost its limit."""
+    at_stake = job.ceiling_credits + job.priority_fee_credits if job.credits_consumed is None else 0
+    return (Truncator(job.title).chars(60), str(job.account), timesince(job.created_at, depth=1), f"{at_stake:,}")
 
 
 class AvailabilityFilter(admin.SimpleListFilter):

@@ -38,6 +38,27 @@ class FailureCause(StrEnum):
     BUILD = "build"
 
 
+class Fault(StrEnum):
+    """Whose fault it is that a job did not complete."""
+
+    SERVICE = "service"
+    SIMULATOR = "simulator"
+    USER = "user"
+
+
+# A job that its owner cancelled has no fault. The queue timeout counts as the service's, which had no free slot.
+FAULTS: Mapping[str, Fault] = {
+    ErrorCode.INTERNAL: Fault.SERVICE,
+    ErrorCode.EXECUTION_INTERRUPTED: Fault.SERVICE,
+    ErrorCode.BUILD_UNAVAILABLE: Fault.SERVICE,
+    ErrorCode.QUEUE_TIMEOUT: Fault.SERVICE,
+    ErrorCode.EXECUTION_FAILED: Fault.SIMULATOR,
+    ErrorCode.SIMULATION_ERROR: Fault.USER,
+    ErrorCode.INPUT_INVALID: Fault.USER,
+    ErrorCode.EXECUTION_TIMEOUT: Fault.USER,
+    ErrorCode.MAX_CREDITS_REACHED: Fault.USER,
+    ErrorCode.INSUFFICIENT_CREDITS: Fault.USER,
+}
 # From the simulator's own handler of segmentation faults, which prints no error. Builds of autumn 2025 also exit
 # with it for an invalid fight style, after an error.
 HANDLED_CRASH = 11

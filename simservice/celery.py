@@ -7,6 +7,7 @@ not acknowledged late, retried or stored.
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -128,3 +129,22 @@ def wake_after_tasks(sender: Any, **_: Any) -> None:
             hub.call_later(RETRY_SECONDS, request_next, ended)
 
     task_postrun.connect(wake, weak=False, dispatch_uid="wake")
+
+
+@worker_ready.connect
+def report_heartbeats(sender: Any, **_: Any) -> None:
+    """Report the heartbeat of a worker that runs no simulations, for each of its queues.
+
+    Simulation workers report theirs from a thread of their own (`jobs/execution/simulation_worker.py`).
+    """
+    from simservice import worker_heartbeats
+
+    queues = [name for name in worker_heartbeats.SERVICE_QUEUES if name in sender.app.amqp.queues.consume_from]
+
+    def report() -> None:
+        for queue in queues:
+            worker_heartbeats.report(f"{queue}@{socket.gethostname()}-{os.getpid()}", slots=sender.pool.limit)
+
+    if queues:
+        report()
+        sender.hub.call_repeatedly(worker_heartbeats.HEARTBEAT_SECONDS, report)

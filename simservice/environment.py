@@ -154,6 +154,14 @@ class Environment:
         self.require(is_valid, f"{name} must be an address such as https://sim.example.org.")
         return address if is_valid else ""
 
+    def address_template(self, name: str, *fields: str) -> str:
+        """Return a web address that contains each field once, in braces and after its host, or an empty text."""
+        template = self.text(name)
+        example = "https://wow.example.org/" + "=".join(f"{{{field}}}" for field in fields)
+        is_valid = not template or _is_address_template(template, fields)
+        self.require(is_valid, f"{name} must be an address such as {example}.")
+        return template if is_valid else ""
+
     def sentry(self, name: str) -> str:
         """Return the address (DSN) of a Sentry project, or an empty text."""
         address = self.text(name)
@@ -203,6 +211,13 @@ def _is_web_address(address: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _is_address_template(template: str, fields: Sequence[str]) -> bool:
+    found = re.findall(r"\{(.*?)\}", template)
+    filled = re.sub(r"\{.*?\}", "", template)
+    is_whole = sorted(found) == sorted(fields) and not set(' {}"<>\\') & set(filled)
+    return is_whole and _is_web_address(template) and "{" not in urlsplit(template).netloc
 
 
 def _is_link(text: str) -> bool:

@@ -67,6 +67,8 @@ API_VARIANT = env.one_of("API_VARIANT", "C", "R")
 PUBLIC_BASE_URL = env.web_address("PUBLIC_BASE_URL").rstrip("/")
 # Links at the end of every page
 FOOTER_LINKS = env.links("FOOTER_LINKS")
+# Where the names of items and spells lead
+GAME_DATABASE_URL = env.address_template("GAME_DATABASE_URL", "kind", "id")
 
 # Branches that a job can choose; the first is the default
 GIT_BRANCHES = env.names("GIT_BRANCHES", default=["midnight"])
@@ -311,9 +313,13 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES + 1
 
 # Login (django-allauth): with an email address, or with a username for operators
 AUTHENTICATION_BACKENDS = ["dashboard.login.backends.LoginBackend"]
+MIN_PASSWORD_LENGTH = 10
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": MIN_PASSWORD_LENGTH},
+    },
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]

@@ -1,4 +1,4 @@
-"""Heartbeats of simulation workers in Redis, refreshed every two seconds."""
+"""Heartbeats of workers in Redis, refreshed every two seconds."""
 
 import time
 from collections.abc import Iterable
@@ -9,8 +9,11 @@ from simservice.redis.client import best_effort, redis
 
 KEY = "workers"
 PROBLEM = "worker:{}:problem"
+HEARTBEAT_SECONDS = 2.0
 # The names of simulation workers begin with this.
 SIMULATION = "sim@"
+# The queues of other workers, whose names begin with the queue
+SERVICE_QUEUES = ("control", "webhooks")
 ALIVE_SECONDS = 10
 FORGOTTEN_SECONDS = 60
 # The last heartbeat of each of this process's workers
@@ -67,6 +70,15 @@ def last_seen() -> dict[LiveWorker, float]:
 
     Raises RedisError if Redis does not respond.
     """
+    return {worker: age for worker, age in _all_last_seen().items() if worker.name.startswith(SIMULATION)}
+
+
+def service_workers() -> dict[LiveWorker, float]:
+    """Return the other workers, as `last_seen` does. Raises RedisError if Redis does not respond."""
+    return {worker: age for worker, age in _all_last_seen().items() if not worker.name.startswith(SIMULATION)}
+
+
+def _all_last_seen() -> dict[LiveWorker, float]:
     with redis().pipeline(transaction=False) as pipe:
         pipe.zrange(KEY, 0, -1, withscores=True)
         pipe.time()
@@ -75,7 +87,7 @@ def last_seen() -> dict[LiveWorker, float]:
     found = {}
     for member, at in members:
         name, slots, *layers = str(member).split(" ")
-        if name.startswith(SIMULATION) and now - at <= FORGOTTEN_SECONDS:
+        if now - at <= FORGOTTEN_SECONDS:
             found[LiveWorker(name, int(slots), frozenset(layers))] = now - at
     return found
 

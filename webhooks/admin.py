@@ -5,6 +5,8 @@ from functools import partial
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
 
 from simservice.admin.actions import Effect, counted, preview
 from simservice.admin.base import LargeTableMixin, ReadOnlyMixin
@@ -24,11 +26,6 @@ class EndpointAdmin(ReadOnlyMixin, admin.ModelAdmin):
     exclude = ["secret", "old_secret"]
 
 
-class DeliveryInline(ReadOnlyMixin, admin.TabularInline):
-    model = Delivery
-    extra = 0
-
-
 @admin.register(Event)
 class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_display = ["name", "client", "job_id", "state", "failure", "failures", "created_at", "next_attempt_at"]
@@ -36,13 +33,18 @@ class EventAdmin(LargeTableMixin, ReadOnlyMixin, admin.ModelAdmin):
     list_select_related = ["client__account"]
     exact_numbers = ("job_id",)
     exact_texts = ("name", "client__account__name")
-    readonly_fields = ["content"]
-    inlines = [DeliveryInline]
+    readonly_fields = ["content", "attempts"]
     actions = ["redeliver"]
 
     @admin.display(description="body")
     def content(self, event: Event) -> str:
         return bytes(event.body).decode()
+
+    @admin.display(description="deliveries")
+    def attempts(self, event: Event) -> str:
+        """Return a link to the list of the event's deliveries."""
+        address = reverse("admin:webhooks_delivery_changelist")
+        return format_html('<a href="{}?q={}">Deliveries of this event</a>', address, event.name)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         """Return whether the user may resend events. Events cannot be edited, so the permission means only that."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from billing.models import Account
@@ -72,6 +72,14 @@ def switched_off(account: Account) -> QuerySet[Endpoint]:
     """Return an account's endpoints that were disabled because every delivery failed."""
     failing = Endpoint.objects.filter(client__account=account, disabled_for=Endpoint.Disabled.FAILING)
     return failing.select_related("client").order_by("client")
+
+
+def troubled(account: Account) -> QuerySet[Endpoint]:
+    """Return an account's endpoints that fail: disabled for it, or enabled but the last delivery failed."""
+    disabled = Q(disabled_for=Endpoint.Disabled.FAILING)
+    failing = Q(disabled_at=None, failing_since__isnull=False)
+    own = Endpoint.objects.filter(disabled | failing, client__account=account)
+    return own.select_related("client").order_by("client")
 
 
 def is_enabled(client: Client) -> bool:

@@ -108,6 +108,8 @@ def description(event: AuditEvent) -> SafeString:
     for name, value in {"target": event.target, **values}.items():
         isolated[name] = format_html("<bdi>{}</bdi>", value)
     text = mark_safe(DESCRIPTIONS[Action(event.action)].format_map(isolated))  # noqa: S308 - all values are escaped
+    if event.action == Action.ACCOUNT_SUSPENDED and event.details.get("reason"):
+        text += format_html(": {}", isolated["reason"])
     if keys := event.details.get("keys"):
         text += format_html(", and with it what {} API key{} can do", keys, pluralize(keys))
     return text

@@ -1,7 +1,7 @@
-"""Search of the admin for an object by any of its identifiers."""
+"""Search of the admin for an object by any of its identifiers, or for jobs by title or character."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -10,12 +10,14 @@ from django.contrib.auth.models import User
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.text import Truncator
 from django.views.decorators.http import require_http_methods
 
 from billing.models import Account, Entry, Grant, Hold, Plan
 from clients import keys
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs.models import Artifact, Build, Job, Run
+from jobs.results import queries
 from privacy.models import AccountDeletion, Export
 from simservice.admin.base import admin_url, may_view
 from simservice.ids import TOKEN_CHARACTERS
@@ -33,7 +35,7 @@ class Lookup(NamedTuple):
 
     pattern: str
     model: type[Model]
-    condition: Callable[[str], dict[str, Any]]
+    condition: Callable[[str], Mapping[str, Any]]
     shown: Callable[[Any], Model] = lambda found: found
 
 
@@ -48,6 +50,10 @@ class Match(NamedTuple):
 def by(field: str) -> Callable[[str], dict[str, Any]]:
     """Return the condition that a field equals the term."""
     return lambda term: {field: term}
+
+
+def _titled(term: str) -> list[int]:
+    return queries.find_by_title(term, limit=MAX_MATCHES + 1)
 
 
 NUMBER, TOKEN = r"[0-9]{1,18}", rf"[A-Za-z0-9_-]{{{TOKEN_CHARACTERS}}}"
@@ -87,6 +93,7 @@ LOOKUPS = (
     # Text that begins like a key is not sent to the database.
     Lookup(rf"(?!{keys.PREFIX})[\w.@+-]{{1,150}}", User, by("username__iexact")),
     Lookup(r"[\w.+-]{1,64}@[\w.-]{1,189}", User, by("email__iexact")),
+    Lookup(rf"(?!{keys.PREFIX}|{REQUEST_ID.pattern}$)[^\0]{{2,}}", Job, lambda term: {"pk__in": _titled(term)}),
 )
 # A hold has the number of its job, which leads to it as long as it exists.
 HOLD = Lookup(NUMBER, Hold, by("pk"))
@@ -113,13 +120,23 @@ def _run(lookup: Lookup, term: str, request: HttpRequest) -> Iterator[Match]:
     if not may_view(admin.site, request, lookup.model):
         return
     rows = lookup.model._default_manager.filter(**lookup.condition(term)).order_by("-pk")  # noqa: SLF001
+    if lookup.model is Job:
+        rows = rows.defer("summary")
     if lookup.model is ApiKey:
         rows = rows.select_related("client__account")
     for found in rows[: MAX_MATCHES + 1]:
         if url := admin_url(admin.site, request, lookup.shown(found)):
-            # The last characters of keys are not unique.
-            name = f"{found} of {found.client}" if isinstance(found, ApiKey) else str(found)
-            yield Match(str(found._meta.verbose_name), name, url)  # noqa: SLF001
+            yield Match(str(found._meta.verbose_name), _name_of(found), url)  # noqa: SLF001
+
+
+def _name_of(found: Model) -> str:
+    """Return the name of an object in a list of matches."""
+    if isinstance(found, ApiKey):
+        # The last characters of keys are not unique.
+        return f"{found} of {found.client}"
+    if isinstance(found, Job):
+        return f"{found} {Truncator(found.title).chars(60)}"
+    return str(found)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -140,4 +157,4 @@ def search(request: HttpRequest) -> HttpResponse:
         "was_searched": bool(term),
         "hint": REQUEST_ID_HINT if REQUEST_ID.fullmatch(term) else "",
     }
-    return render(request, "admin/console/search.html", context)
+    return render(request, "console/search.html", context)

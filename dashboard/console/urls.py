@@ -3,10 +3,20 @@
 from django.contrib import admin
 from django.urls import path
 
+from dashboard.console import accounts, builds, jobs, records, webhooks
 from dashboard.console.overview import overview
 from dashboard.console.search import search
 
+protected = admin.site.admin_view
 urlpatterns = [
-    path("overview/", admin.site.admin_view(overview), name="admin_overview"),
-    path("search/", admin.site.admin_view(search), name="admin_search"),
+    path("", protected(overview), name="console"),
+    path("overview/", protected(overview), name="admin_overview"),
+    path("search/", protected(search), name="admin_search"),
+    path("records/", protected(records.records), name="console_records"),
+    path("console/jobs/<id:job_id>/page/", protected(jobs.customer_page), name="console_job_page"),
+    path("console/jobs/<id:job_id>/profile/", protected(jobs.profile), name="console_profile"),
+    path("console/accounts/", protected(accounts.accounts), name="console_accounts"),
+    path("console/accounts/<id:account_id>/", protected(accounts.account), name="console_account"),
+    path("console/builds/", protected(builds.builds), name="console_builds"),
+    path("console/webhooks/", protected(webhooks.webhooks), name="console_webhooks"),
 ]

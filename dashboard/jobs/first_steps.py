@@ -26,14 +26,14 @@ NO_BUILD = "The sample cannot run because no build is registered. Ask the operat
 def checklist(
     request: HttpRequest, access: AccountAccess, builds: Iterable[tuple[Channel, Build]]
 ) -> dict[str, Any] | None:
-    """Return the checklist, or None if all steps are done or the member hid it.
+    """Return the checklist, or None if all steps are done, the account has many jobs or the member hid it.
 
     `builds` are the current builds of all channels.
     """
     if access.membership.hides_first_steps:
         return None
     done = first_steps.done_by(access.account)
-    if all(done):
+    if done is None or all(done):
         return None
     return {
         "done": done,

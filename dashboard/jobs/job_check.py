@@ -26,9 +26,20 @@ def check_of(found: DryRun, *, plan: Plan) -> dict[str, Any]:
         # Actors whose names are not listed
         "others": max(0, found.actors - len(found.names)),
         "facts": list(_facts(found, plan)),
+        "summary": list(_summary(found)),
         "basis": _basis(found.estimate) if found.estimate else "",
         "warnings": list(_warnings(found)),
     }
+
+
+def _summary(found: DryRun) -> Iterator[str]:
+    """Yield the number of variants, the time and the price, as far as they are known."""
+    yield f"{found.variants:,} variant{'' if found.variants == 1 else 's'}"
+    if found.estimate and found.price:
+        yield f"about {_rounded(found.estimate.seconds.expected)}"
+        yield f"about {_credits(found.price.expected + found.fee_credits)}"
+    elif found.ceilings:
+        yield f"at most {_credits(found.ceilings.credits + found.fee_credits)}"
 
 
 def _facts(found: DryRun, plan: Plan) -> Iterator[tuple[str, str]]:
@@ -42,7 +53,7 @@ def _facts(found: DryRun, plan: Plan) -> Iterator[tuple[str, str]]:
     elif found.ceilings and build:
         yield "Time", UNKNOWN_TIME
     if found.ceilings:
-        runtime = f"enough for {found.ceilings.runtime_seconds:,} s of simulation"
+        runtime = f"enough for {labels.duration(found.ceilings.runtime_seconds)} of simulation"
         yield "Limit", f"{_credits(found.ceilings.credits)}, {runtime}{fee}"
     if found.start:
         ahead, seconds = found.start.ahead, found.start.seconds
@@ -62,10 +73,14 @@ def _stages(found: DryRun) -> str:
 
 
 def _about_seconds(seconds: Range) -> str:
-    """Return the expected time with its range, rounded to what an estimate can know."""
-    two_digits = (float(f"{value:.2g}") for value in (seconds.low, seconds.expected, seconds.high))
-    low, expected, high = (f"{value:,.0f}" if value >= 10 else f"{value:g}" for value in two_digits)
-    return f"About {expected} s" if low == expected == high else f"About {expected} s ({low} to {high})"
+    """Return the expected time with its range."""
+    low, expected, high = (_rounded(value) for value in (seconds.low, seconds.expected, seconds.high))
+    return f"About {expected}" if low == expected == high else f"About {expected} ({low} to {high})"
+
+
+def _rounded(seconds: float) -> str:
+    """Return a time with two digits, which is what an estimate can know."""
+    return labels.duration(float(f"{seconds:.2g}"))
 
 
 def _about_credits(price: CreditsRange) -> str:

@@ -5,7 +5,7 @@ The API validates the request; its errors are shown next to the fields they conc
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from django import forms
@@ -16,12 +16,13 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
-from clients import form_tokens, rate_limits
+from clients import accounts, form_tokens, rate_limits
 from clients.errors import FormAlreadySent, InvalidFormToken
 from clients.members import Role
 from clients.models import Client
 from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
+from dashboard.jobs import fight_controls
 from dashboard.jobs.job_check import check_of, lines_in_context, listed
 from dashboard.jobs.job_list import clients_of
 from dashboard.jobs.run_again import initial_values
@@ -38,11 +39,14 @@ from jobs.api.submission_request import MAX_PROFILE_BYTES, from_json, set_at_pat
 from jobs.enums import Channel, Priority
 from jobs.errors import JobsError, ProfileRejected
 from jobs.models import Build
+from jobs.planning import multistage
 from jobs.results import queries
-from jobs.submission import accept, dry_run, shortage
+from jobs.results.labels import duration
+from jobs.submission import accept, dry_run, first_steps, shortage, validation
 from jobs.submission.accept import Accepted
 from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
+from simc.profiles.analysis import Analysis
 from simservice.api.errors import ApiError, ProfileTooLarge, RateLimitExceeded, ValidationFailed
 from simservice.api.exception_handler import as_api_error
 
@@ -58,6 +62,7 @@ REQUEST_PATHS = {
     "queue_seconds": "runtime.maxQueueSeconds",
     "priority": "priority",
     "metadata": "metadata",
+    "title": "metadata.title",
     "game_id": "credentials.bnetClientId",
     "game_secret": "credentials.bnetClientSecret",
     "webhook": "webhook.events",
@@ -74,6 +79,10 @@ ERROR_FIELDS: dict[type[ApiError], str] = {
     BuildPinUnavailable: "build",
     WebhookNotConfigured: "webhook",
 }
+# Fields that matter only to programs, which the page folds away
+DEVELOPER_OPTIONS = (
+    "client channel branch build priority queue_seconds json_version webhook metadata game_id game_secret".split()
+)
 CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
 LISTED_PROFILES = 8
 NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
@@ -83,13 +92,15 @@ NOT_UTF_8 = "The file is not UTF-8 text. Save it as UTF-8, or paste its text."
 
 
 class JobForm(forms.Form):
-    """All options of a job."""
+    """All options of a job. The form of `fight_controls` is part of it."""
 
     form = forms.CharField(widget=forms.HiddenInput, required=False)
     profile = forms.CharField(
         strip=False,
-        widget=forms.Textarea(attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off"}),
-        help_text="Paste the SimC addon export or a .simc file, up to 2 MB.",
+        widget=forms.Textarea(
+            attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off", "wrap": "off", "placeholder": " "}
+        ),
+        help_text="In the game, type /simc and copy the text. A .simc file of up to 2 MB works too.",
     )
     file = forms.FileField(
         label="Profile file",
@@ -97,14 +108,18 @@ class JobForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".simc,.txt,text/plain"}),
         help_text="Replaces the text above.",
     )
-    client = forms.ChoiceField(help_text="The job counts toward this client's usage and can notify its webhook.")
+    title = forms.CharField(required=False, help_text="Shown to your account only.")
+    client = forms.ChoiceField(
+        required=False, help_text="The job counts toward this client's usage and can notify its webhook."
+    )
     channel = forms.ChoiceField(label="Build channel", choices=Channel.choices, initial=Channel.LATEST)
     branch = forms.ChoiceField(label="Branch", choices=[(name, name) for name in settings.GIT_BRANCHES])
     build = forms.ChoiceField(label="Pinned build", required=False, help_text="Overrides the build channel.")
-    stages = forms.BooleanField(
-        label="Run variants in stages",
+    stages = forms.ChoiceField(
+        label="Variants",
         required=False,
-        help_text="Drops clearly weaker variants early, which saves credits.",
+        choices=fight_controls.STAGE_CHOICES,
+        help_text=fight_controls.STAGES_HELP,
     )
     priority = forms.ChoiceField(
         choices=[(each.api_name, each.label) for each in Priority], initial=Priority.STANDARD.api_name
@@ -134,7 +149,11 @@ class JobForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["profile"].required = "file" not in self.files
         plan = access.account.plan
-        self.fields["client"].choices = list(clients_of(access.account))  # type: ignore[attr-defined]
+        self.fields |= fight_controls.fields()
+        clients = list(clients_of(access.account))
+        self.fields["client"].choices = clients  # type: ignore[attr-defined]
+        self.has_several_clients = len(clients) > 1
+        self.high_priority_costs = bool(plan.high_priority_fee_credits)
         pins = _pinnable_builds() if plan.allows_build_pin else []
         self.fields["build"].choices = [("", "None"), *pins]  # type: ignore[attr-defined]
         for name, has_no_choice in (("build", not pins), ("branch", len(settings.GIT_BRANCHES) == 1)):
@@ -151,7 +170,11 @@ class JobForm(forms.Form):
         }
         least, most = limits[cap_field]
         cap.help_text = f"{least:,} to {most:,}. Each started second of simulation costs {rate:,} credits."
-        queue_seconds.help_text = f"Up to {plan.max_queue_seconds:,}. The job fails if it has not started by then."
+        queue_seconds.help_text = (
+            f"Up to {plan.max_queue_seconds:,} ({duration(plan.max_queue_seconds)}). The job fails if it has not "
+            "started by then."
+        )
+        self.has_written = False
         self.fields["game_id"].widget.attrs["autocomplete"] = "off"
 
     def clean_file(self) -> str:
@@ -165,10 +188,41 @@ class JobForm(forms.Form):
             text = chosen.read().decode("utf-8-sig")
         except UnicodeDecodeError:
             raise ValidationError(NOT_UTF_8) from None
-        self.data = data = cast(QueryDict, self.data).copy()
-        data["profile"] = text
-        self.cleaned_data["profile"] = text
+        self._change(profile=text)
         return str(text)
+
+    def clean(self) -> None:
+        """Write the chosen controls into the profile. They are empty afterwards, also if the form is rejected."""
+        text, chosen = self.cleaned_data.get("profile"), self._chosen()
+        if not text or not any(chosen.values()):
+            return
+        self._change(profile=fight_controls.written(text, chosen), **dict.fromkeys(chosen, ""))
+        self.has_written = True
+
+    def _chosen(self) -> dict[str, str]:
+        return {
+            name: self.cleaned_data.get(name, "") for name in (*fight_controls.CONTROLS, fight_controls.PRECISION)
+        }
+
+    def _change(self, **values: str) -> None:
+        """Give fields other values, also those that the page shows."""
+        self.data = data = cast(QueryDict, self.data).copy()
+        for name, value in values.items():
+            data[name] = self.cleaned_data[name] = value
+
+    @property
+    def fight(self) -> list[forms.BoundField]:
+        """Return the controls of the fight. Their empty choice says what the profile contains."""
+        words = fight_controls.in_words(self["profile"].value() or "")
+        for name, shown in words.items():
+            choices: list[tuple[str, str]] = self.fields[name].choices  # type: ignore[attr-defined]
+            self.fields[name].choices = [("", shown), *choices[1:]]  # type: ignore[attr-defined]
+        return [self[name] for name in words]
+
+    @property
+    def unfolds_developer_options(self) -> bool:
+        """Return whether a developer option has an error, so that the page must show it."""
+        return any(name in self.errors for name in DEVELOPER_OPTIONS)
 
     def profile_text(self) -> str:
         """Return the profile of a valid form, with the line breaks of the API."""
@@ -182,6 +236,7 @@ class JobForm(forms.Form):
         entries = (line.partition(":") for line in values["metadata"].splitlines() if line.strip())
         values["metadata"] = {name.strip(): value.strip() for name, _, value in entries}
         values["webhook"] = values["webhook"] and ["job.terminal"]
+        values["stages"] = values["stages"] == fight_controls.STAGES
         for name, path in self.request_paths.items():
             value = values.get(name)
             # Zero is not empty: the API rejects it.
@@ -199,10 +254,11 @@ class JobForm(forms.Form):
             self.add_error(field if field in self.fields else NON_FIELD_ERRORS, message_of(error))
 
     def _field_at(self, path: str) -> str:
-        matching = (
-            name for name, own in self.request_paths.items() if path.startswith(own) or own.startswith(f"{path}.")
-        )
-        return next((name for name in matching if name in self.fields), NON_FIELD_ERRORS)
+        paths = {name: own for name, own in self.request_paths.items() if name in self.fields}
+        # The longest path comes first: `metadata.title` has a field of its own.
+        containing = sorted((own for own in paths.values() if path.startswith(own)), key=len, reverse=True)
+        matching = [*containing, *(own for own in paths.values() if own.startswith(f"{path}."))]
+        return next((name for own in matching for name in paths if paths[name] == own), NON_FIELD_ERRORS)
 
 
 def message_of(error: ApiError) -> str:
@@ -253,17 +309,22 @@ class ByFormToken:
         """Return None: a form has no idempotency key."""
 
 
-def submit_once(access: AccountAccess, submission: Submission, *, client: Client, form: str) -> Accepted:
+def submit_once(
+    access: AccountAccess, submission: Submission, *, client: Client, form: str, analysis: Analysis | None = None
+) -> Accepted:
     """Submit a job of a form. Raises a JobsError, FormAlreadySent or InvalidFormToken."""
     once = ByFormToken(form=form, user_id=access.user.pk)
     # A repeated form raises an error instead of a replay.
-    return cast(Accepted, accept.submit(submission, sender=Sender(client), once=once))
+    return cast(Accepted, accept.submit(submission, sender=Sender(client), once=once, analysis=analysis))
 
 
 @account_page(post=Role.MEMBER)
 def submit_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show the job form, prefilled from an earlier job if requested; submit a job."""
-    form = JobForm(access, form_data(request), request.FILES or None, initial=initial_values(request, access))
+    initial = initial_values(request, access)
+    if "sample" in request.GET:
+        initial["profile"] = first_steps.SAMPLE.read_text()
+    form = JobForm(access, form_data(request), request.FILES or None, initial=initial)
     rejected: list[dict[str, Any]] = []
     if request.method == "POST" and form.is_valid():
         try:
@@ -284,16 +345,18 @@ def submit_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
 def check_job(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show what the form's job would run and cost, or why it would be refused. Submit nothing.
 
-    The page's script sends `part` to get only the result.
+    The page's script sends `part` to get only the result. Other pages send `paste` to open the form with a profile.
     """
     form, check = JobForm(access, request.POST, request.FILES), None
     rejected: list[dict[str, Any]] = []
-    if "part" in request.POST and not request.POST.get("profile", "").strip():
-        return _page(request, access, JobForm(access))
+    profile = request.POST.get("profile", "")
+    if "paste" in request.POST or ("part" in request.POST and not profile.strip()):
+        return _page(request, access, JobForm(access, initial={"profile": profile}))
     if form.is_valid():
         try:
             rate_limits.spend_check(request, access.account)
-            found = dry_run.run(from_json(form.body()), sender=Sender(_client_of(access, form)))
+            submission, analysis = _submission_of(form)
+            found = dry_run.run(submission, sender=Sender(_client_of(access, form)), analysis=analysis)
         except ApiError as error:
             form.add_api_error(error)
         else:
@@ -333,15 +396,28 @@ def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpR
     """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
     rate_limits.spend(request, rate_limits.submission_limit(access.account))
     rate_limits.spend_bytes(access.account, rate_limits.length_of(request))
-    submission, client = from_json(form.body()), _client_of(access, form)
-    accepted = submit_once(access, submission, client=client, form=form.cleaned_data["form"])
+    submission, analysis = _submission_of(form)
+    client, token = _client_of(access, form), form.cleaned_data["form"]
+    accepted = submit_once(access, submission, client=client, form=token, analysis=analysis)
     messages.success(request, "Job submitted.")
     for warning in listed(accepted.warnings):
         messages.warning(request, warning)
     return redirect("job", access.account.name, accepted.job.pk)
 
 
+def _submission_of(form: JobForm) -> tuple[Submission, Analysis | None]:
+    """Return the submission of a form, and the analysis of its profile if that decides about stages."""
+    submission = from_json(form.body())
+    if form.cleaned_data["stages"] != fight_controls.AUTOMATIC:
+        return submission, None
+    analysis = validation.analysis_of(submission)
+    return replace(submission, multi_stage=multistage.by_default(analysis)), analysis
+
+
 def _client_of(access: AccountAccess, form: JobForm) -> Client:
-    client = Client.objects.get(pk=form.cleaned_data["client"], account=access.account)
+    """Return the chosen client, by default the built-in one: nobody needs to know clients to submit a profile."""
+    chosen = form.cleaned_data["client"]
+    clients = Client.objects.filter(account=access.account)
+    client = clients.get(pk=chosen) if chosen else accounts.default_client(access.account)
     client.account = access.account
     return client

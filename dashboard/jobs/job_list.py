@@ -47,6 +47,8 @@ LIST_FIELDS = (
     "account_id status created_at started_at completed_at cancel_requested_at credits_consumed error_code "
     "character other_characters metadata given_title client__name client__account_id"
 ).split()
+# The fields that the progress and the place in the queue need
+QUEUE_FIELDS = ("attempt", "priority", "updated_at")
 
 
 class Filters(forms.Form):
@@ -139,6 +141,12 @@ def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
 def newest(account: Account, *, count: int) -> list[Job]:
     """Return the account's newest jobs with the fields of a list."""
     return list(_listed(filtered(account, NO_FILTERS).values("pk")[:count]))
+
+
+def unfinished(account: Account, *, count: int) -> list[Job]:
+    """Return the account's newest unfinished jobs with the fields of a list."""
+    active = filtered(account, NO_FILTERS | {"status": "active"}).values("pk")[:count]
+    return list(_listed(active).only(*LIST_FIELDS, *QUEUE_FIELDS))
 
 
 def _search(rows: QuerySet[Job], text: str) -> tuple[list[int], int | None]:

@@ -12,20 +12,29 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from billing import ledger
+from billing import ledger, prices
+from billing.models import Account
 from clients import accounts
 from dashboard.access import AccountAccess, account_page
 from dashboard.context import Navigation
-from dashboard.jobs import first_steps, job_list
+from dashboard.jobs import attention, first_steps, job_list
+from dashboard.results import scale
 from jobs import registry
-from jobs.enums import Priority
+from jobs.enums import Priority, PublicStatus
 from jobs.lifecycle import usage
+from jobs.live.progress import percents_of
+from jobs.models import Job
 from jobs.queue import forecast
 from jobs.results import labels
+from jobs.submission import shortage
 from webhooks import endpoints
 
 DAYS = 30
 RECENT = 5
+# About this many lines of the scale
+TICKS = 4
+# A queue in which a new job starts later than this is shown.
+SOON_SECONDS = 60
 # Width of a bar, as a fraction of the width of a day
 BAR_WIDTH = 0.72
 
@@ -47,54 +56,99 @@ def choose(request: HttpRequest) -> HttpResponse:
 
 @account_page()
 def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
-    """Show credits, recent jobs, usage, the queue and builds."""
-    navigation = Navigation(request)
+    """Show what needs attention, what runs and how long the credits last; then recent jobs, usage and the queue."""
+    account, navigation = access.account, Navigation(request)
     navigation.remember_account()
-    days = usage.last_days(access.account, count=DAYS)
-    builds = registry.current()
+    days = usage.last_days(account, count=DAYS)
+    builds, balances, snapshot = registry.current(), ledger.balances(account), forecast.current()
+    lanes = lanes_of(snapshot) if snapshot else []
+    days_left, unfinished = usage.days_left(balances.available, days), usage.snapshot(account)
+    troubled = list(endpoints.troubled(account))
     context = {
         "section": "overview",
         "navigation": navigation,
         "first_steps": first_steps.checklist(request, access, builds),
-        "balances": ledger.balances(access.account),
-        "unfinished": usage.snapshot(access.account),
-        "recent": job_list.newest(access.account, count=RECENT),
-        "builds": builds,
-        "several_branches": len(settings.GIT_BRANCHES) > 1,
-        "lanes": lanes_of(snapshot) if (snapshot := forecast.current()) else [],
-        "switched_off": endpoints.switched_off(access.account),
+        "shortage": shortage.find(account, balances=balances),
+        "attention": [
+            *attention.of_service(has_builds=bool(builds), snapshot=snapshot),
+            *attention.of_credits(account, balances, days_left=days_left),
+            *attention.of_webhooks(account, (one for one in troubled if one.disabled_at is None)),
+        ],
+        "switched_off": [one for one in troubled if one.disabled_at],
+        "unfinished": unfinished,
+        "running": running_jobs(account, snapshot) if unfinished.active else [],
+        "recent": job_list.newest(account, count=RECENT),
+        "balances": balances,
+        "simulation": labels.duration(
+            prices.seconds_for(balances.available, credits_per_second=account.plan.credits_per_second)
+        ),
+        "days_left": days_left,
         "days": days,
         "jobs_by_day": bars_by_day([(day.day, day.jobs) for day in days]),
         "credits_by_day": bars_by_day([(day.day, day.credits) for day in days]),
+        "builds": builds,
+        "several_branches": len(settings.GIT_BRANCHES) > 1,
+        "lanes": lanes,
+        "is_queue_unusual": not lanes or any(lane["waits"] for lane in lanes),
     }
     return render(request, "dashboard/overview.html", context)
 
 
+def running_jobs(account: Account, snapshot: forecast.QueueSnapshot | None) -> list[dict[str, Any]]:
+    """Return the newest unfinished jobs with their progress in percent, or the expected start of a waiting job.
+
+    One query and one request to Redis.
+    """
+    jobs = job_list.unfinished(account, count=RECENT)
+    return [
+        {
+            "job": job,
+            "percent": percent if job.public_status == PublicStatus.RUNNING else None,
+            "start": _start_of(job, snapshot),
+        }
+        for job, percent in zip(jobs, percents_of(jobs), strict=True)
+    ]
+
+
+def _start_of(job: Job, snapshot: forecast.QueueSnapshot | None) -> str:
+    if job.public_status == PublicStatus.RUNNING:
+        return ""
+    seconds = snapshot.position_of(job).seconds if snapshot else None
+    return "Start unknown" if seconds is None else f"Starts {labels.soon(seconds)}"
+
+
 def lanes_of(snapshot: forecast.QueueSnapshot) -> list[dict[str, Any]]:
-    """Return the state of the queue by priority."""
+    """Return the state of the queue by priority. A lane `waits` if a new job would not start within a minute."""
+    starts = {priority: snapshot.position_of_new(priority).seconds for priority in Priority}
     return [
         {
             "name": priority.label,
             "waiting": snapshot.waiting[priority.api_name],
-            "start": "unknown"
-            if (seconds := snapshot.position_of_new(priority).seconds) is None
-            else labels.soon(seconds),
+            "start": "unknown" if seconds is None else labels.soon(seconds),
+            "waits": seconds is None or seconds >= SOON_SECONDS,
         }
-        for priority in Priority
+        for priority, seconds in starts.items()
     ]
 
 
 def bars_by_day(days: Sequence[tuple[date, int]]) -> dict[str, Any]:
-    """Return a chart with a bar per day, in percent of its size. The largest value has the full height.
+    """Return a chart with a bar per day and the ticks of its axis, in percent of its size.
 
     A value above 0 stays visible.
     """
     largest = max((value for _, value in days), default=0)
+    axis = scale.rounded(0, largest, count=TICKS)
+    ticks = [tick for tick in axis.ticks(TICKS) if tick.value and not tick.value % 1]
     step = 100 / (len(days) or 1)
     bars = []
     for number, (day, value) in enumerate(days):
-        part = max(value / largest * 100, 1.0) if value else 0.0
+        part = max(axis.part(value) * 100, 1.0) if value else 0.0
         x, width = f"{step * (number + (1 - BAR_WIDTH) / 2):.2f}%", f"{step * BAR_WIDTH:.2f}%"
         y, height = f"{100 - part:.2f}%", f"{part:.2f}%"
         bars.append({"day": day, "value": value, "x": x, "y": y, "width": width, "height": height})
-    return {"bars": bars, "largest": largest, "total": sum(value for _, value in days)}
+    return {
+        "bars": bars,
+        "ticks": [{"value": tick.value, "y": f"{100 - axis.part(tick.value) * 100:.2f}%"} for tick in ticks],
+        "largest": largest,
+        "total": sum(value for _, value in days),
+    }

@@ -17,10 +17,12 @@ from clients import members
 from clients.members import Role
 from clients.rate_limits import limited_by_address
 from dashboard.access import AccountAccess, account_page
+from dashboard.jobs.fight_controls import AUTOMATIC, SINGLE_PASS, STAGES
 from jobs import api_mode
 from jobs.enums import Priority
 from jobs.errors import NotFound, ProfilePrivate
 from jobs.models import Job
+from jobs.planning import multistage
 from jobs.results import queries
 from simservice.ids import TokenConverter
 
@@ -89,11 +91,18 @@ def _public_values(job: Job, profile: str) -> dict[str, Any]:
     return {
         "profile": profile,
         "branch": job.git_branch,
-        "stages": job.multi_stage,
+        "stages": _stages_of(job, profile),
         "html": job.html,
         "csv": job.csv,
         "json_version": job.json_version,
     }
+
+
+def _stages_of(job: Job, profile: str) -> str:
+    """Return the choice that runs a profile as the job did: automatic, unless that might run it in stages."""
+    if job.multi_stage:
+        return STAGES
+    return SINGLE_PASS if profile.count("profileset.") >= multistage.MANY_VARIANTS else AUTOMATIC
 
 
 def _own_values(job: Job, profile: str) -> dict[str, Any]:
@@ -107,5 +116,8 @@ def _own_values(job: Job, profile: str) -> dict[str, Any]:
         "priority": Priority(job.priority).api_name,
         "cap": None if job.max_credits is None else cap,
         "queue_seconds": job.ceiling_queue_seconds,
-        "metadata": "\n".join(f"{name}: {' '.join(value.split())}" for name, value in job.metadata.items()),
+        "title": job.metadata.get("title", ""),
+        "metadata": "\n".join(
+            f"{name}: {' '.join(value.split())}" for name, value in job.metadata.items() if name != "title"
+        ),
     }

@@ -1,4 +1,6 @@
-"""The home page, the example result, and the page for a failed CSRF check. They read no database.
+"""The home page, the example result, and the page for a failed CSRF check.
+
+Only the home page reads the database, for the price of simulation, and does without it during an outage.
 
 The example is minisim's result of `frost_mage_gear.simc`.
 """
@@ -11,12 +13,15 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from clients import accounts
 from dashboard import results
 from jobs.enums import Status
 from jobs.models import Job
 from jobs.results.details import details_in
+from jobs.results.labels import duration
 from simservice.api.addresses import api_url
 from simservice.api.methods import read_only
+from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 
 SUMMARY = json.loads(Path(__file__).with_name("example.json").read_text())
 DETAILS = details_in(json.loads(Path(__file__).with_name("example_details.json").read_text()))
@@ -29,10 +34,21 @@ def home(request: HttpRequest) -> HttpResponse:
     context = {
         "may_sign_up": settings.ALLOW_SIGNUP,
         "welcome_credits": settings.SIGNUP_CREDITS,
+        "welcome_time": _welcome_time(),
         "upgrades": best_upgrades(),
         "address": api_url(request),
     }
     return render(request, "home.html", context)
+
+
+def _welcome_time() -> str:
+    """Return how long a new account can simulate, empty if there is no sign-up or the database does not respond."""
+    if not settings.ALLOW_SIGNUP or not settings.SIGNUP_CREDITS:
+        return ""
+    try:
+        return duration(accounts.welcome_seconds())
+    except DATABASE_UNAVAILABLE:
+        return ""
 
 
 def best_upgrades() -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dashboard.results import names
+from dashboard.results import game_links, names
 from dashboard.results.breakdown import Breakdown, breakdown_of
 from dashboard.results.damage_chart import DamageChart, chart_of
 from dashboard.results.options import Options
@@ -44,13 +44,15 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """A worn item. `ids` are its numbers with their labels."""
+    """A worn item with its numbers, and its address and those of its gems in the database of the game, if known."""
 
     slot: str
     name: str
+    link: str
     level: int | None
     enchant: str
     gems: str
+    gem_links: Sequence[tuple[str, str]]
     number: str
     bonuses: str
 
@@ -135,13 +137,19 @@ def item_of(entry: Mapping[str, Any]) -> Item:
     return Item(
         slot=names.slot_of(str(entry.get("slot", ""))),
         name=names.titled(str(entry.get("name", ""))),
+        link=game_links.link_to("item", entry.get("id")),
         level=entry.get("ilevel") or None,
         enchant=str(entry.get("enchantId") or ""),
         gems=_joined(entry.get("gemIds")),
+        gem_links=[(str(gem), game_links.link_to("item", gem)) for gem in _listed(entry.get("gemIds"))],
         number=str(entry.get("id") or ""),
         bonuses=_joined(entry.get("bonusIds")),
     )
 
 
 def _joined(numbers: Any) -> str:
-    return ", ".join(map(str, numbers)) if isinstance(numbers, list) else ""
+    return ", ".join(map(str, _listed(numbers)))
+
+
+def _listed(numbers: Any) -> Sequence[Any]:
+    return numbers if isinstance(numbers, list) else ()

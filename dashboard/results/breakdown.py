@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from dashboard.results import names
+from dashboard.results import game_links, names
 from dashboard.results.options import Options
 from jobs.results.details import Ability
 
@@ -27,10 +27,14 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class AbilityRow:
-    """An ability, or a pet with its abilities as `parts`. `width` is relative to the largest share."""
+    """An ability, or a pet with its abilities as `parts`. `width` is relative to the largest share.
+
+    `link` leads to a database of the game, empty if it is not known there.
+    """
 
     ability: Ability
     name: str
+    link: str
     school: str
     school_name: str
     width: str
@@ -98,6 +102,8 @@ def _row(ability: Ability, largest: float, parts: Sequence[AbilityRow] = ()) -> 
     return AbilityRow(
         ability=ability,
         name=names.titled(ability.name) or "Unnamed",
+        # Without the spell's data, the report has a token, and the id is a number of its own.
+        link="" if names.is_token(ability.name) else game_links.link_to("spell", ability.id),
         school=names.school_of(ability.school),
         school_name=names.known(ability.school),
         width=f"{min(max((ability.share or 0.0) / largest, 0.0), 1.0) * 100 if largest > 0 else 0.0:.1f}%",

@@ -1,4 +1,9 @@
-"""Names of classes, schools, slots and stats, and the parts of profilesets' names."""
+"""Names of classes, schools, slots and stats, names made of tokens, and the parts of profilesets' names.
+
+Reports name spells as the game does if the build has their data. Otherwise, and for all items, they have only
+tokens such as `shifting_power`, which have lost capitals and apostrophes. A build cannot print the names of items
+or enchantments (`spell_query` knows spells and talents only), so they stay tokens in title case, with their ids.
+"""
 
 import re
 
@@ -16,9 +21,14 @@ SLOTS = {
 }
 # Placeholders in reports for unknown values
 UNKNOWN = ("", "none", "unknown")
+# Words that titles do not capitalize, except at the start and at the end
+SMALL_WORDS = frozenset("a an and as at by for from in of on or the to with".split())
 MAX_PREFIX_LENGTH = 40
 # Pages show the start and the end of a long name, because names often differ only at the end.
 SHOWN_START, SHOWN_END = 200, 100
+# A word with its apostrophe, but without what a hyphen joins to it: "Avenger's", "Anti-Magic"
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_TOKEN = re.compile(r"[\w':.+-]*")
 _PREFIX = re.compile(r"([^\s:/][^:/]*)(: ?|/| - )(?=\S)")
 
 
@@ -34,13 +44,17 @@ def class_of(class_name: str, specialization: str) -> str:
 
 
 def specialization_of(class_name: str, specialization: str) -> str:
-    """Return specialization and class as a reader expects them, for example "Frost Mage"; empty if unknown."""
+    """Return specialization and class as a reader expects them, for example "Frost Mage"; empty if unknown.
+
+    The specialization may already end with the class, also in one word, as in "Unholy Deathknight".
+    """
     key = class_of(class_name, specialization)
     label = key.replace("_", " ").title() or known(class_name)
     spec = known(specialization)
-    if not spec or not label or spec.lower().endswith(label.lower()):
-        return spec or label
-    return f"{spec} {label}"
+    if label:
+        in_any_form = " ?".join(map(re.escape, label.split()))
+        spec = re.sub(rf"(^| ){in_any_form}$", "", spec, flags=re.IGNORECASE)
+    return f"{spec} {label}".strip()
 
 
 def known(text: str) -> str:
@@ -48,9 +62,21 @@ def known(text: str) -> str:
     return "" if text.strip().lower() in UNKNOWN else titled(text.strip())
 
 
+def is_token(name: str) -> bool:
+    """Return whether a name is a token of the simulator: lower case without spaces, unlike names of the game."""
+    return name == name.lower() and _TOKEN.fullmatch(name) is not None
+
+
 def titled(text: str) -> str:
-    """Return a name in lower case and underscores as a title; other texts stay unchanged."""
-    return text.replace("_", " ").capitalize() if text == text.lower() else text
+    """Return a token as a title, for example "Winds of Winter"; other texts stay unchanged."""
+    if not is_token(text):
+        return text
+    words = text.replace("_", " ").split(" ")
+    last = len(words) - 1
+    return " ".join(
+        word if word in SMALL_WORDS and 0 < place < last else _WORD.sub(lambda found: found[0].capitalize(), word)
+        for place, word in enumerate(words)
+    )
 
 
 def school_of(text: str) -> str:
@@ -61,7 +87,7 @@ def school_of(text: str) -> str:
 
 def slot_of(text: str) -> str:
     """Return the label of an item's slot."""
-    return SLOTS.get(text, titled(text))
+    return SLOTS.get(text, text.replace("_", " ").capitalize() if is_token(text) else text)
 
 
 def shortened(name: str) -> str:

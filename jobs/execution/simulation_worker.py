@@ -33,7 +33,6 @@ from simservice.redis.client import best_effort
 
 logger = logging.getLogger(__name__)
 
-HEARTBEAT_SECONDS = 2.0
 process = WorkerProcess()
 
 
@@ -64,7 +63,7 @@ class Slots(StartStopStep):
         report = partial(_report, slots=worker.concurrency, layers=self.layers)
         report()
         self.opened.enter_context(
-            PeriodicThread(report, process.refresh, seconds=HEARTBEAT_SECONDS, name="heartbeat")
+            PeriodicThread(report, process.refresh, seconds=worker_heartbeats.HEARTBEAT_SECONDS, name="heartbeat")
         )
         best_effort(announcements.replenish, default=0)
         # The main thread needs the database no more.

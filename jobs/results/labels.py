@@ -209,6 +209,19 @@ def soon(seconds: int) -> str:
     return f"in about {round(seconds / 3600)} hours"
 
 
+def duration(seconds: float) -> str:
+    """Return a duration in words: seconds up to 90, then minutes up to 90, then hours, up to 10 with minutes."""
+    if seconds <= 90:
+        return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:g} s"
+    minutes = round(seconds / 60)
+    if minutes <= 90:
+        return f"{minutes} min"
+    if minutes >= 600:
+        return f"{minutes / 60:,.0f} h"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h{f' {rest} min' if rest else ''}"
+
+
 def event(job_event: JobEvent) -> str:
     """Return the label of an event in a job's history."""
     to = Status(job_event.to_status)

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from billing.models import Account
 from jobs.artifacts import retention
+from jobs.enums import ErrorCode
 from jobs.errors import ArtifactRemoved, NotFound, ProfilePrivate
 from jobs.lifecycle import transitions
 from jobs.models import Artifact, Build, Job, JobProfile
@@ -19,8 +20,12 @@ from simservice.postgresql.statements import RowReader, load, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
 RECENT_JOBS = 100
-# Jobs that ended with an error in the past hour. The index `job_with_error` supports this condition.
-RECENT_ERROR = Q(completed_at__gte=Now() - timedelta(hours=1), error_code__isnull=False)
+# As many characters of a title as its index contains
+SEARCHED_CHARACTERS = 100
+# Jobs that ended with an error in the past hour. The index `job_ended` supports this condition.
+RECENT_ERROR = Q(completed_at__gte=Now() - timedelta(hours=1), error_code__isnull=False) & ~Q(
+    error_code=ErrorCode.USER_CANCELLED
+)
 
 _SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
 # A build can list thousands of files.
@@ -137,6 +142,15 @@ def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
     """Return the titles of the account's jobs with these ids."""
     jobs = Job.objects.filter(account=account, pk__in=set(job_ids)).only(*TITLED)
     return {job.pk: job.title for job in jobs}
+
+
+def find_by_title(start: str, *, limit: int) -> list[int]:
+    """Return the ids of jobs of any account whose title or character starts with a text, the newest first.
+
+    Ended and claimed jobs are found, waiting ones are not.
+    """
+    values = {"start": start[:SEARCHED_CHARACTERS], "limit": limit}
+    return [int(pk) for (pk,) in run(SQL["find_by_title"], values=values)]
 
 
 def find_shared(token: str) -> Job | None:

@@ -31,3 +31,31 @@ FROM jobs_job WHERE id = %(id)s AND account_id = %(account_id)s
 -- Return an account's latest jobs with the fields of their titles, in the same way as `jobs/results/listing.py`.
 SELECT {titled} FROM jobs_job
 WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s ORDER BY account_id, id DESC LIMIT %(limit)s
+
+-- part: chosen_title
+upper(left(coalesce(nullif(given_title, ''), metadata::json ->> 'title'), 100))
+
+-- part: until
+-- The end of the texts that start with a text, in the order of the index.
+(upper(%(start)s) || chr(1114111))
+
+-- name: find_by_title
+-- Return the newest of the jobs whose chosen title or first character starts with a text, regardless of case. Ended
+-- jobs are found by two indexes of their own (`jobs/migrations/0003_console_indexes.py`), and claimed ones by theirs,
+-- which is small. At most 1,000 rows of each index are read, so a common start does not find the newest of all.
+-- A pattern of LIKE would not use an index here, because a prepared statement has one plan for all values.
+WITH found AS MATERIALIZED (
+    (SELECT id FROM jobs_job
+     WHERE {chosen_title} ~>=~ upper(%(start)s) AND {chosen_title} ~<~ {until} AND completed_at IS NOT NULL
+     LIMIT 1000)
+    UNION
+    (SELECT id FROM jobs_job
+     WHERE upper(character) ~>=~ upper(%(start)s) AND upper(character) ~<~ {until} AND completed_at IS NOT NULL
+     LIMIT 1000)
+    UNION
+    (SELECT id FROM jobs_job
+     WHERE status IN {claimed} AND (
+         starts_with({chosen_title}, upper(%(start)s)) OR starts_with(upper(character), upper(%(start)s)))
+     LIMIT 1000)
+)
+SELECT id FROM found ORDER BY id DESC LIMIT %(limit)s

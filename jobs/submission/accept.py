@@ -64,14 +64,17 @@ class SubmitOnce(Protocol):
         """Return the idempotency key to store with the job, or None."""
 
 
-def submit(submission: Submission, *, sender: Sender, once: SubmitOnce) -> Accepted | Replay:
+def submit(
+    submission: Submission, *, sender: Sender, once: SubmitOnce, analysis: Analysis | None = None
+) -> Accepted | Replay:
     """Store a job and announce it to the workers, or return the response to an earlier, equal request.
 
-    Raises an error of `jobs.errors` or of `once`; in that case, nothing is stored.
+    `analysis` is that of the profile if it is known already. Raises an error of `jobs.errors` or of `once`; in that
+    case, nothing is stored.
     """
     if replay := once.find_replay():
         return replay
-    checked = check(submission, sender=sender)
+    checked = check(submission, sender=sender, analysis=analysis)
     job_id = next_id()
     with _credentials_stored(checked, job_id=job_id):
         outcome = _store(checked, once, job_id=job_id)

@@ -57,9 +57,12 @@ class DryRun:
     price: CreditsRange | None
 
 
-def run(submission: Submission, *, sender: Sender) -> DryRun:
-    """Return what would happen to a submission now. At most nine queries, three for most submissions."""
-    analysis = validation.analysis_of(submission)
+def run(submission: Submission, *, sender: Sender, analysis: Analysis | None = None) -> DryRun:
+    """Return what would happen to a submission now. At most nine queries, three for most submissions.
+
+    `analysis` is that of the profile if it is known already.
+    """
+    analysis = analysis or validation.analysis_of(submission)
     checked, fee_credits, refusal = _ruling(submission, analysis, sender=sender)
     pin = checked.pin if checked else None
     build = pin or _build_of(submission)

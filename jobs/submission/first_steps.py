@@ -4,36 +4,45 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db.models import Exists
+from django.db.models import BooleanField, ExpressionWrapper, Q
 
 from billing.models import Account
-from clients.models import ApiKey
 from jobs import registry
 from jobs.enums import Channel, Priority
 from jobs.models import Build, Job
 from jobs.submission.request import Submission
-from webhooks.models import Endpoint
 
 SAMPLE = Path(__file__).with_name("sample.simc")
 SAMPLE_TITLE = "Sample: ratings of a frost mage"
+SAMPLE_CHARACTER = "Sample mage"
+# Accounts with this many jobs need no first steps.
+MANY_JOBS = 20
 
 
 class Done(NamedTuple):
-    """Which steps are done. A step stays done, even if the key is revoked or the webhook disabled."""
+    """Which steps are done: any job, a job of an own character, and one of those that compares variants."""
 
     job: bool
-    key: bool
-    webhook: bool
+    own: bool
+    compared: bool
 
 
-def done_by(account: Account) -> Done:
-    """Return which steps an account has done. One query that reads at most one row of each table."""
-    steps = {
-        "job": Exists(Job.objects.filter(account=account)),
-        "key": Exists(ApiKey.objects.filter(client__account=account)),
-        "webhook": Exists(Endpoint.objects.filter(client__account=account)),
-    }
-    return Done(*Account.objects.filter(pk=account.pk).values_list(*steps.values()).get())
+def done_by(account: Account) -> Done | None:
+    """Return which steps an account has done, or None if it has so many jobs that it needs no first steps.
+
+    One query that reads a few of the account's newest jobs.
+    """
+    compares = Q(other_characters__gt=0) | Q(summary__mainActor__profilesets__isnull=False)
+    newest = (
+        Job.objects.filter(account=account)
+        .order_by("-pk")
+        .annotate(compares=ExpressionWrapper(compares, BooleanField()))
+    )
+    jobs = list(newest.values_list("character", "compares")[:MANY_JOBS])
+    if len(jobs) == MANY_JOBS:
+        return None
+    own = [compares for character, compares in jobs if character != SAMPLE_CHARACTER]
+    return Done(job=bool(jobs), own=bool(own), compared=any(own))
 
 
 def runs_sample(channel: Channel, build: Build) -> bool:

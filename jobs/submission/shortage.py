@@ -5,6 +5,7 @@ from datetime import date
 
 from billing import ledger, prices
 from billing.clock import month_of
+from billing.ledger import Balances
 from billing.models import Account
 from jobs import api_mode
 from simservice.clocks import database_time
@@ -26,12 +27,12 @@ class Shortage:
     allowance_on: date
 
 
-def find(account: Account) -> Shortage | None:
+def find(account: Account, *, balances: Balances | None = None) -> Shortage | None:
     """Return the shortage of an account that has too few credits for a job with default options, or None.
 
-    One query, or two with a shortage.
+    `balances` are those of the account if they are known already. One query, or two with a shortage.
     """
-    plan, balances = account.plan, ledger.balances(account)
+    plan, balances = account.plan, balances or ledger.balances(account)
     seconds = api_mode.current().default_runtime_for(plan) or 1
     required = min(seconds * plan.credits_per_second, plan.max_credits_per_job)
     if balances.available >= required:

@@ -1,9 +1,10 @@
 """Mixins for admin pages that are read-only or list large tables, and links to objects."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
-from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.admin import AdminSite, ModelAdmin, display
 from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -25,6 +26,17 @@ def may_view(site: AdminSite, request: HttpRequest, model: type[Model]) -> bool:
     if site.is_registered(model):
         return bool(site.get_model_admin(model).has_view_permission(request))
     return request.user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}")  # noqa: SLF001
+
+
+def number(name: str) -> Callable[[Model], str]:
+    """Return a column of a list that shows a number with separators."""
+
+    @display(description=name.replace("_", " "), ordering=name)
+    def shown(row: Model) -> str:
+        value = getattr(row, name)
+        return "" if value is None else f"{value:,}"
+
+    return shown
 
 
 def admin_url(site: AdminSite, request: HttpRequest, subject: Model | None) -> str:

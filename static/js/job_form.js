@@ -1,4 +1,5 @@
-// Check the job form while it changes, and read profile files into it. Without JavaScript, its buttons do the same.
+// Check the job form while it changes, show what its controls write into the profile, read profile files into it, and
+// mark refused lines. Without JavaScript, its buttons do the same, except for the marks.
 "use strict";
 
 const WAIT_MS = 700;
@@ -12,9 +13,10 @@ function start() {
   const file = form.elements.namedItem("file");
   form.addEventListener("input", () => later());
   form.addEventListener("change", (event) => (event.target === file ? readFile(file.files[0]) : later()));
-  document.getElementById("check").addEventListener("click", (event) => {
-    event.preventDefault();
-    check();
+  profile.addEventListener("scroll", placeMarks, { passive: true });
+  document.getElementById("refused").addEventListener("click", (event) => {
+    const button = event.target.closest("[data-line]");
+    if (button) select(profile, Number(button.dataset.line));
   });
   form.addEventListener("submit", (event) => {
     if (!isTooLarge(profile)) return;
@@ -34,6 +36,7 @@ function start() {
     event.preventDefault();
     readFile(event.dataTransfer.files[0]);
   });
+  mark();
   if (profile.value.trim()) check();
 }
 
@@ -80,7 +83,9 @@ async function check() {
   if (isTooLarge(form.elements.namedItem("profile"))) return;
   setChecking(true);
   try {
-    show(await answer());
+    const { value } = form.elements.namedItem("profile");
+    const chosen = [...document.querySelectorAll("#fight select")].map((control) => control.value);
+    show(await answer(), { value, chosen });
   } catch {
     document.getElementById("verdict").textContent = NO_ANSWER;
   }
@@ -104,9 +109,64 @@ async function answer() {
 }
 
 // Replace the parts of the check. Parts that stay the same are not announced again.
-function show(fresh) {
-  for (const id of ["verdict", "findings", "refused"]) {
+function show(fresh, sent) {
+  showWritten(fresh, sent);
+  for (const id of ["verdict", "price", "findings", "refused"]) {
     const [old, part] = [document.getElementById(id), fresh.getElementById(id)];
     if (old.innerHTML !== part.innerHTML) old.replaceChildren(...part.childNodes);
   }
+  mark();
+}
+
+// Show the profile as the controls changed it, unless it was edited meanwhile: then the next check writes them again.
+function showWritten(fresh, sent) {
+  const profile = form.elements.namedItem("profile");
+  if (profile.value !== sent.value) return;
+  const [controls, written] = [fresh.querySelectorAll("#fight select"), fresh.getElementById("written")];
+  document.querySelectorAll("#fight select").forEach((control, index) => {
+    control.options[0].textContent = controls[index].options[0].textContent;
+    if (written && control.value === sent.chosen[index]) control.value = "";
+  });
+  if (written) profile.value = written.value;
+}
+
+// Mark the refused lines beside the text.
+function mark() {
+  const lines = [...document.querySelectorAll("#refused [data-line]")].map((button) => button.dataset.line);
+  document.getElementById("marks").replaceChildren(
+    ...lines.map((line) => {
+      const one = document.createElement("span");
+      one.dataset.line = line;
+      return one;
+    }),
+  );
+  placeMarks();
+}
+
+function placeMarks() {
+  const profile = form.elements.namedItem("profile");
+  const { top, height } = lineBox(profile);
+  const first = profile.offsetTop + profile.clientTop + top - profile.scrollTop;
+  for (const one of document.getElementById("marks").children) {
+    const start = first + (one.dataset.line - 1) * height;
+    one.hidden = start < profile.offsetTop || start + height > profile.offsetTop + profile.offsetHeight;
+    one.style.top = `${start}px`;
+    one.style.height = `${height}px`;
+  }
+}
+
+// Select a line of the text and scroll to it.
+function select(profile, line) {
+  const before = profile.value.split("\n", line - 1).join("\n").length;
+  const start = line > 1 ? before + 1 : 0;
+  const end = profile.value.indexOf("\n", start);
+  profile.focus();
+  profile.setSelectionRange(start, end < 0 ? profile.value.length : end);
+  profile.scrollTop = (line - 1) * lineBox(profile).height - profile.clientHeight / 2;
+  profile.scrollIntoView({ block: "nearest" });
+}
+
+function lineBox(profile) {
+  const style = getComputedStyle(profile);
+  return { top: parseFloat(style.paddingTop), height: parseFloat(style.lineHeight) };
 }

@@ -81,22 +81,27 @@ def test_ledger_pages_are_read_only(operator: HttpClient) -> None:
         assert operator.get(f"{path}add/").status_code == 403
 
 
-def test_the_account_page_shows_credits_and_can_suspend(operator: HttpClient) -> None:
+def test_the_account_page_shows_credits(operator: HttpClient) -> None:
     account = make_account(credits=100)
     door.hold(account, 10, job_id=1)
     page = f"{ACCOUNTS}{account.pk}/change/"
     assert "90 available (including 90 purchased), 10 reserved" in operator.get(page).content.decode()
-    rows = {f"{inline}-{form}_FORMS": "0" for inline in ("clients", "memberships") for form in ("TOTAL", "INITIAL")}
-    suspension = {"suspended_at_0": "2026-11-20", "suspended_at_1": "10:00:00"}
-    fields = {
-        "name": account.name,
-        "plan": account.plan.pk,
-        "opened": admin_actions.opened_of(operator, page),
-        **rows,
-    }
-    assert operator.post(page, fields | suspension).status_code == 302
+
+
+def test_a_stale_form_of_an_account_is_refused(operator: HttpClient) -> None:
+    account = make_account()
+    page = f"{ACCOUNTS}{account.pk}/change/"
+    fields = {"name": "renamed", "plan": account.plan.pk, "opened": admin_actions.opened_of(operator, page)}
+    Account.objects.filter(pk=account.pk).update(name="other")
+    assert STALE in operator.post(page, fields).content.decode()
     account.refresh_from_db()
-    assert account.suspended_at is not None
-    assert STALE in operator.post(page, fields).content.decode(), "its suspension is not lifted by mistake"
-    account.refresh_from_db()
-    assert account.suspended_at is not None
+    assert account.name == "other"
+
+
+def test_credits_are_asked_for_when_the_action_is_chosen_without_them(operator: HttpClient) -> None:
+    account = make_account(credits=0)
+    asked = admin_actions.choose(operator, ACCOUNTS, "grant_credits", [account.pk])
+    text = asked.content.decode()
+    assert 'name="credits"' in text
+    assert f'name="_selected_action" value="{account.pk}"' in text
+    assert ledger.available(account) == 0

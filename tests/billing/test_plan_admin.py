@@ -12,7 +12,7 @@ from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from billing.admin import CHANGED, NEEDED, OVERTAKEN
+from billing.admin import CHANGED, NEEDED, OVERTAKEN, described
 from billing.models import MAX_AMOUNT, Account, Plan
 from clients.accounts import default_client, open_account
 from jobs.models import StoredBytes
@@ -64,7 +64,7 @@ def test_a_change_is_shown_before_it_is_saved(operator: Browser, plan: Plan) -> 
     preview = operator.post(page_of(plan), fields)
     text = preview.content.decode()
     assert "<td><bdi>32</bdi></td><td><bdi>40</bdi></td>" in text
-    assert "<td><bdi>None</bdi></td><td><bdi>7</bdi></td>" in text
+    assert "<td><bdi>none</bdi></td><td><bdi>7</bdi></td>" in text
     assert "1 account has this plan." in text
     assert stored(plan).credits_per_second == 32
     assert confirm(operator, plan, preview).status_code == 302
@@ -176,7 +176,7 @@ def test_a_change_by_someone_else_is_shown(operator: Browser, plan: Plan) -> Non
     Plan.objects.filter(pk=plan.pk).update(max_variants=7)
     preview = operator.post(page_of(plan), fields)
     assert OVERTAKEN in messages_of(preview)
-    assert "<td><bdi>7</bdi></td><td><bdi>10000</bdi></td>" in preview.content.decode()
+    assert "<td><bdi>7</bdi></td><td><bdi>10,000</bdi></td>" in preview.content.decode()
 
 
 def test_a_change_after_the_preview_is_not_overwritten(operator: Browser, plan: Plan) -> None:
@@ -238,3 +238,27 @@ def test_names_are_escaped(operator: Browser, plan: Plan) -> None:
     text = _preview(operator, plan, name='"><img src=x>')
     assert "<img src=x>" not in text
     assert "&lt;img src=x&gt;" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("submission_bytes_per_minute", 67_108_864, "67,108,864 bytes (≈ 64.0 MiB)"),
+        ("default_queue_seconds", 1_800, "1,800 s (30 min)"),
+        ("max_queue_seconds", 90, "90 s (90 s)"),
+        ("max_credits_per_job", 57_600, "57,600 credits (≈ 30 min of simulation)"),
+        ("monthly_credits", 0, "0"),
+        ("max_variants", 10_000, "10,000"),
+        ("max_stored_bytes", None, "none"),
+        ("allows_build_pin", True, "True"),
+        ("pool", "standard", "standard"),
+    ],
+)
+def test_values_are_shown_with_separators_and_units(name: str, value: object, text: str) -> None:
+    assert described(name, value, credits_per_second=32) == text
+
+
+def test_the_form_says_what_its_numbers_mean(operator: Browser, plan: Plan) -> None:
+    text = operator.get(page_of(plan)).content.decode()
+    assert "Now: 67,108,864 bytes (≈ 64.0 MiB)." in text
+    assert "of simulation)." in text

@@ -10,8 +10,8 @@ from tests.browser.site_data import View
 def faults(visitor: Visitor, view: View) -> list[str]:
     """Open a page; return what is wrong with it, first wide and light, then narrow and dark."""
     view.reach(visitor)
-    problems = [f"{view.name}: {fault}" for fault in loading.faults(visitor) if view.is_ours and not view.part]
-    looks: list[tuple[int, Scheme, Callable[[Visitor, str], list[str]]]] = [
+    problems = [f"{view.name}: {fault}" for fault in loading.faults(visitor) if view.is_ours]
+    looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
         (LARGE, "light", axe.violations),
         (SMALL, "dark", axe.visual_violations),
     ]
@@ -20,9 +20,8 @@ def faults(visitor: Visitor, view: View) -> list[str]:
         visitor.page.emulate_media(color_scheme=scheme)
         visitor.unfold()
         visitor.end_transitions()
-        if view.is_ours:
-            problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor, view.part)]
-            problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
+        problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor)]
+        problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
     problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
     visitor.complaints.clear()
     return problems

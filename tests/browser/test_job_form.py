@@ -66,6 +66,82 @@ def test_a_refused_form_keeps_the_profile_and_focuses_the_error(page: Page) -> N
     expect(page.locator("[name=profile]")).to_have_value(PROFILE)
 
 
+def test_an_invalid_field_has_a_red_border(page: Page) -> None:
+    for name in ("profile", "title", "cap"):
+        valid = border_of(page, name)
+        page.locator(f"[name={name}]").evaluate("field => field.setAttribute('aria-invalid', 'true')")
+        assert border_of(page, name) != valid, name
+        assert border_of(page, name) == page.evaluate(RED), name
+
+
+RED = """(() => {
+    const probe = document.body.appendChild(document.createElement("i"));
+    probe.style.color = "var(--bad)";
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    return color;
+})()"""
+
+
+def border_of(page: Page, name: str) -> str:
+    return str(page.locator(f"[name={name}]").evaluate("field => getComputedStyle(field).borderTopColor"))
+
+
+def test_a_control_writes_into_the_profile_and_shows_its_effect(page: Page) -> None:
+    profile, length = page.locator("[name=profile]"), page.locator("[name=length]")
+    profile.fill(PROFILE + "max_time=1+2\n")
+    expect(length.locator("option:checked")).to_have_text("Custom: max_time=1+2")
+    length.select_option("240")
+    expect(profile).to_have_value(PROFILE + "max_time=240\n")
+    expect(length.locator("option:checked")).to_have_text("Profile: 4 min")
+    page.locator("[name=targets]").select_option("5")
+    expect(profile).to_have_value("desired_targets=5\n" + PROFILE + "max_time=240\n")
+    page.get_by_role("button", name="Submit job").click()
+    expect(page.locator("h1")).to_have_text("Keys")
+
+
+def test_text_typed_during_a_check_is_not_lost(page: Page) -> None:
+    profile = page.locator("[name=profile]")
+    profile.fill(PROFILE)
+    expect(page.locator("#verdict")).to_have_text("Ready to submit.")
+    held: list[Route] = []
+    page.route(f"**{CHECK}", lambda route: held.append(route))
+    page.locator("[name=targets]").select_option("5")
+    wait_until(page, lambda: len(held) > 0)
+    profile.fill(f"{PROFILE}# typed\n")
+    held.pop().continue_()
+    wait_until(page, lambda: len(held) > 0)
+    expect(profile).to_have_value(f"{PROFILE}# typed\n")
+    held.pop().continue_()
+    expect(profile).to_have_value(f"desired_targets=5\n{PROFILE}# typed\n")
+
+
+def test_a_refused_line_is_marked_and_selected_where_it_stands(page: Page) -> None:
+    profile, marks = page.locator("[name=profile]"), page.locator("#marks span")
+    profile.fill(PROFILE + "# filler\n" * 200 + f"{REFUSED}\n" + "# end\n" * 50)
+    expect(marks).to_have_count(1)
+    expect(marks).to_be_hidden()
+    page.get_by_role("button", name="Go to line 204").click()
+    selected = "field => field.value.slice(field.selectionStart, field.selectionEnd)"
+    assert profile.evaluate(selected) == REFUSED
+    expect(marks).to_be_visible()
+    box, mark = profile.bounding_box(), marks.bounding_box()
+    assert box
+    assert mark
+    assert box["y"] < mark["y"] < box["y"] + box["height"] - mark["height"]
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_price_and_the_button_are_always_visible(visitor: Visitor, page: Page, width: int) -> None:
+    visitor.resize(width)
+    page.locator("[name=profile]").fill(PROFILE)
+    expect(page.locator("#price")).to_contain_text("0 variants")
+    for top in (0, 10**6):
+        page.evaluate(f"scrollTo(0, {top})")
+        for part in (page.locator("#price"), page.locator("#submit")):
+            expect(part).to_be_in_viewport(ratio=1)
+
+
 def test_a_chosen_file_fills_in_the_profile(page: Page, tmp_path: Path) -> None:
     chosen = tmp_path / "export.simc"
     chosen.write_text(PROFILE)
@@ -134,8 +210,10 @@ def test_the_form_checks_without_javascript(visitor: Visitor, stack: Stack, page
     bare = plain.new_page()
     bare.goto(stack.ready["url"] + NEW_JOB)
     bare.locator("[name=profile]").fill(PROFILE)
+    bare.locator("[name=targets]").select_option("5")
     bare.get_by_role("button", name="Check").click()
     expect(bare.locator("#verdict")).to_have_text("Ready to submit.")
+    expect(bare.locator("[name=profile]")).to_have_value(f"desired_targets=5\n{PROFILE}")
     bare.get_by_role("button", name="Submit job").click()
     expect(bare.locator("h1")).to_have_text("Keys")
     plain.close()

@@ -99,6 +99,7 @@ def submit_and_watch(visitor: Visitor) -> str:
     page = visitor.page
     visitor.follow("Simulate")
     visitor.fill(profile=PROFILE)
+    page.get_by_text("Developer options").click()
     page.get_by_label("Client", exact=True).select_option("walker-bot")
     page.get_by_label("HTML report").check()
     page.get_by_label("Notify the client's webhook").check()

@@ -108,11 +108,11 @@ class OperatorBrowser:
         self.change_opened(f"billing/account/{self.account.pk}/change", **current, **fields)
 
     def suspend(self) -> None:
-        self.change_account(suspended_at_0="2026-11-20", suspended_at_1="10:00:00")
+        self.act("billing/account", "suspend", self.account.pk, suspension_reason="Unpaid")
 
     def resume(self) -> None:
         self.suspend()
-        self.change_account()
+        self.act("billing/account", "resume", self.account.pk)
 
     def change_plan(self) -> None:
         self.account.plan = PlanFactory.create(name="large")

@@ -6,14 +6,13 @@ import pytest
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from clients.accounts import default_client
-from clients.audit import SYSTEM
 from clients.models import Membership
 from dashboard.jobs import first_steps as pages
 from jobs.models import Build, Job
 from jobs.submission import first_steps, validation
 from tests.dashboard.browsing import browser_of, count_queries, hidden, text_of
-from tests.factories import BuildFactory, make_account, make_client, make_job, make_key, make_member
-from webhooks import endpoints
+from tests.dashboard.summaries import make_completed_job, summary
+from tests.factories import BuildFactory, make_account, make_job, make_member
 
 pytestmark = pytest.mark.django_db
 
@@ -29,14 +28,7 @@ def html_of(member: Membership) -> str:
 
 def do_all(member: Membership) -> None:
     """Do every step."""
-    make_job(default_client(member.account))
-    make_key(member.account)
-    make_webhook(member)
-
-
-def make_webhook(member: Membership) -> None:
-    """Enable a webhook of a new client."""
-    endpoints.install(make_client(member.account), "https://example.org/hook", by=SYSTEM)
+    make_job(default_client(member.account), character="Frosty", other_characters=1)
 
 
 def run_sample(member: Membership, **fields: str) -> Any:
@@ -47,16 +39,31 @@ def run_sample(member: Membership, **fields: str) -> Any:
 
 
 def test_each_step_knows_whether_it_is_done(owner: Membership) -> None:
-    account = owner.account
+    account, client = owner.account, default_client(owner.account)
     assert first_steps.done_by(account) == (False, False, False)
     do_all(make_member())
     assert first_steps.done_by(account) == (False, False, False)
-    make_job(default_client(account))
+    make_job(client, character=first_steps.SAMPLE_CHARACTER)
     assert first_steps.done_by(account) == (True, False, False)
-    make_key(account)
+    make_job(client, character="Frosty")
     assert first_steps.done_by(account) == (True, True, False)
-    make_webhook(owner)
+    make_completed_job(summary(), client=client, character="Frosty")
+    assert first_steps.done_by(account) == (True, True, False)
+    make_completed_job(summary("Trinket"), client=client, character="Frosty")
     assert first_steps.done_by(account) == (True, True, True)
+
+
+def test_copies_of_a_character_are_a_comparison(owner: Membership) -> None:
+    do_all(owner)
+    assert first_steps.done_by(owner.account) == (True, True, True)
+
+
+def test_an_account_with_many_jobs_needs_no_first_steps(owner: Membership) -> None:
+    for _ in range(first_steps.MANY_JOBS - 1):
+        make_job(default_client(owner.account), character=first_steps.SAMPLE_CHARACTER)
+    assert "First steps" in html_of(owner)
+    make_job(default_client(owner.account), character=first_steps.SAMPLE_CHARACTER)
+    assert "First steps" not in html_of(owner)
 
 
 def test_the_list_disappears_once_all_steps_are_done(owner: Membership) -> None:
@@ -77,7 +84,7 @@ def test_a_viewer_sees_the_steps_without_their_buttons(owner: Membership) -> Non
     BuildFactory.create()
     html = html_of(make_member(owner.account, role="viewer"))
     assert "Members of this account can do these steps." in html
-    for button in ("Run sample</button>", ">Create client</a>", ">Choose client</a>"):
+    for button in ("Run sample</button>", "Continue</button>", ">Create client</a>"):
         assert button in html_of(owner), button
         assert button not in html, button
 
@@ -132,6 +139,16 @@ def test_the_sample_counts_toward_the_submission_limit() -> None:
 def test_the_sample_passes_the_policy() -> None:
     analysis = validation.analysis_of(first_steps.sample_submission())
     assert (analysis.refused, analysis.variants, analysis.main_actor) == (0, 6, "Sample mage")
+
+
+def test_a_pasted_profile_opens_the_form(owner: Membership) -> None:
+    text = 'mage="Pasted"\r\nlevel=80'
+    path = f"{home_of(owner)}jobs/check"
+    assert f'action="{path}"' in html_of(owner)
+    response = browser_of(owner).post(path, {"profile": text, "paste": "1"})
+    assert response.context["form"]["profile"].value() == text
+    assert "Correct the errors" not in text_of(response)
+    assert not Job.objects.exists()
 
 
 def test_the_command_uses_the_deployments_address(owner: Membership, settings: Settings) -> None:

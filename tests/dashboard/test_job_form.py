@@ -245,7 +245,7 @@ def test_submit_again_fills_in_the_form(member: Membership) -> None:
     client = default_client(member.account)
     job = make_job(client, text="mage=A\n", multi_stage=True, max_credits=640, metadata={"raid": "a\nb"})
     initial = browser_of(member).get(form_path(member), {"again": job.pk}).context["form"].initial
-    expected = {"profile": "mage=A\n", "stages": True, "client": client.pk, "metadata": "raid: a b"}
+    expected = {"profile": "mage=A\n", "stages": "on", "client": client.pk, "metadata": "raid: a b"}
     assert expected.items() <= initial.items()
     assert initial["cap"] == job.ceiling_credits
 

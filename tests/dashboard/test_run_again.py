@@ -51,7 +51,7 @@ def test_a_shared_job_fills_in_the_form(member: Membership) -> None:
     response = run(browser_of(member), shared_job(), follow=True)
     assert response.redirect_chain[0][0].startswith(f"/dashboard/{member.account}/jobs/new?shared=")
     assert response.context["form"].initial == {
-        "profile": TEXT, "branch": "midnight", "stages": True, "html": False, "csv": True, "json_version": 2,
+        "profile": TEXT, "branch": "midnight", "stages": "on", "html": False, "csv": True, "json_version": 2,
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from jobs.enums import Priority
 from jobs.lifecycle import job_moves
 from jobs.models import Job
-from jobs.operations import metrics
+from jobs.operations import last_hour, metrics
 from jobs.queue import announcements, claims, forecast, position_samples, sweep
 from jobs.queue.position_samples import ExpectedSeconds, PositionSamples
 from jobs.results import listing, queries
@@ -70,7 +70,39 @@ def test_the_admin_finds_recent_errors_by_an_index(operator: HttpClient) -> None
     address = "/admin/jobs/job/?attention=error&error_code=internal"
     plans = plans_of(lambda: operator.get(address), table="jobs_job")
     assert len(plans) == 2
-    assert all("job_with_error" in plan.indexes and plan.pages <= 300 for plan in plans)
+    assert all("job_ended" in plan.indexes and plan.pages <= 300 for plan in plans)
+
+
+NAME_ENDED_JOBS = """
+    UPDATE jobs_job SET given_title = 'Raid ' || n, character = 'Somebody ' || n
+    FROM (SELECT id, row_number() OVER () n FROM jobs_job) numbered
+    WHERE numbered.id = jobs_job.id AND completed_at IS NOT NULL
+"""
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("start", ["raid 17", "SOMEBODY 17"])
+def test_titles_and_characters_are_found_by_indexes(start: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(NAME_ENDED_JOBS)
+        cursor.execute("ANALYZE jobs_job")
+    reindex_jobs()
+    (plan,) = plans_of(lambda: queries.find_by_title(start, limit=11), table="jobs_job")
+    assert plan.indexes == {"job_by_title", "job_by_any_character", "job_held"}
+    assert plan.scanned == set()
+    assert plan.pages <= 400
+    assert len(queries.find_by_title("raid", limit=11)) == 11
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_last_hour_is_read_by_an_index() -> None:
+    old = make_job()
+    copy_job(old.pk, 15_000, changes=ENDED.replace("now()", "now() - interval '2 hours'"))
+    reindex_jobs()
+    for read in (last_hour.read, last_hour.builds, lambda: last_hour.accounts(limit=10)):
+        for plan in plans_of(read, table="jobs_job"):
+            assert plan.indexes <= {"job_ended", "job_active"}
+            assert plan.scanned == set()
 
 
 def test_waiting_jobs_are_counted_up_to_a_batch(stored: Job) -> None:

@@ -1,11 +1,13 @@
 """Heartbeats of workers, with their slots and sandbox layers."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from redis.exceptions import RedisError
 
 from simservice import worker_heartbeats
+from simservice.celery import report_heartbeats
 from simservice.redis.client import redis
 from simservice.worker_heartbeats import LiveWorker
 
@@ -56,3 +58,31 @@ def test_a_worker_runs_without_redis(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(worker_heartbeats, "_record", fail)
     worker_heartbeats.report("sim@here")
+
+
+def test_other_workers_are_reported_apart_from_simulation_workers() -> None:
+    worker_heartbeats.report("sim@one", slots=2)
+    worker_heartbeats.report("control@one", slots=4)
+    assert [worker.name for worker in worker_heartbeats.simulation_workers()] == ["sim@one"]
+    assert [worker.name for worker in worker_heartbeats.service_workers()] == ["control@one"]
+
+
+@pytest.mark.parametrize(
+    ("queues", "names"),
+    [
+        (["control"], ["control@"]),
+        (["webhooks", "control"], ["control@", "webhooks@"]),
+        (["sim.high", "sim.standard"], []),
+    ],
+)
+def test_workers_report_the_queues_that_they_consume(queues: list[str], names: list[str]) -> None:
+    calls: list[float] = []
+    sender = SimpleNamespace(
+        app=SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=dict.fromkeys(queues)))),
+        pool=SimpleNamespace(limit=4),
+        hub=SimpleNamespace(call_repeatedly=lambda seconds, _: calls.append(seconds)),
+    )
+    report_heartbeats(sender=sender)
+    found = sorted(worker_heartbeats.service_workers(), key=lambda worker: worker.name)
+    assert [worker.name[: len(name)] for worker, name in zip(found, names, strict=True)] == names
+    assert calls == [worker_heartbeats.HEARTBEAT_SECONDS] * bool(names)

@@ -17,7 +17,10 @@ from billing import ledger
 from billing.models import Entry, Grant, GrantReason, Hold
 from clients.models import ApiKey, AuditEvent
 from dashboard.console.search import LOOKUPS, MAX_CHARACTERS, MAX_MATCHES
-from jobs.models import Artifact, Build, Run
+from jobs.enums import Status
+from jobs.lifecycle import job_moves
+from jobs.lifecycle.job_moves import Outcome
+from jobs.models import Artifact, Build, Job, Run
 from privacy.models import AccountDeletion
 from tests.dashboard.console.conftest import Staff
 from tests.factories import (
@@ -94,7 +97,9 @@ SEARCHES: dict[str, Callable[[], tuple[object, Model]]] = {
     "plan": lambda: (lambda plan: (plan.name, plan))(make_account().plan),
     "plan's number": lambda: (lambda plan: (plan.pk, plan))(make_account().plan),
     "endpoint": lambda: (lambda event: (event.client_id, event.client.webhook))(make_event()),
-    "hold": lambda: (lambda: (5, Hold.objects.create(job_id=5, account=make_account(), credits=1)))(),
+    "hold": lambda: (
+        lambda: (987654321, Hold.objects.create(job_id=987654321, account=make_account(), credits=1))
+    )(),
     "account deletion": lambda: (lambda deletion: (deletion.pk, deletion))(
         AccountDeletion.objects.create(account=make_account(), due_at="2030-01-01T00:00Z")
     ),
@@ -212,9 +217,10 @@ def test_each_lookup_uses_an_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     for lookup in LOOKUPS:
-        if lookup.model is Build:
-            continue
         (field,) = lookup.condition("x" * 50)
+        # Builds are few, and `tests/jobs/test_plans.py` tests the search for titles.
+        if lookup.model is Build or field == "pk__in":
+            continue
         condition = lookup.condition(terms.get(field, "x" * 50))
         with CaptureQueriesContext(connection) as captured:
             list(lookup.model._default_manager.filter(**condition)[:1])
@@ -224,8 +230,46 @@ def test_each_lookup_uses_an_index() -> None:
 
 
 def test_every_page_of_the_admin_has_the_search(operator: Browser) -> None:
-    for page in ("/admin/", "/admin/jobs/job/", "/admin/search/", f"/admin/jobs/job/{make_job().pk}/change/"):
+    for page in (
+        "/admin/records/",
+        "/admin/jobs/job/",
+        "/admin/billing/plan/",
+        "/admin/search/",
+        f"/admin/jobs/job/{make_job().pk}/change/",
+    ):
         assert 'action="/admin/search/"' in operator.get(page).content.decode(), page
+
+
+def test_ended_and_claimed_jobs_are_found_by_the_start_of_their_title_or_character(operator: Browser) -> None:
+    titled, named, running, waiting = make_ended_job(), make_ended_job(), make_running_job(), make_job()
+    Job.objects.filter(pk=titled.pk).update(metadata={"title": "Raid % of the week"}, character="Somebody")
+    Job.objects.filter(pk=named.pk).update(character="Ραιδ Raider")
+    Job.objects.filter(pk__in=[running.pk, waiting.pk]).update(given_title="RAID tonight")
+    assert found_by(operator, "raid") == [page_of(running), page_of(titled)]
+    assert found_by(operator, "Ραιδ") == [page_of(named)]
+    assert found_by(operator, "Raid %") == [page_of(titled)]
+    assert found_by(operator, "Some") == [page_of(titled)]
+    assert found_by(operator, "tonight") == []
+    text = search(operator, "raid").content.decode()
+    assert f"{titled.pk} Raid % of the week" in text
+    listed = operator.get("/admin/jobs/job/", {"q": "raid"}).content.decode()
+    assert [f'value="{job.pk}"' in listed for job in (titled, named, running, waiting)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_titles_need_the_permission_to_view_jobs(staff: Staff) -> None:
+    Job.objects.filter(pk=make_running_job().pk).update(given_title="Raid")
+    assert found_by(staff("view_build"), "Raid") == []
+
+
+def make_ended_job() -> Job:
+    job = make_running_job()
+    assert job_moves.finish(job, Outcome(status=Status.COMPLETED, summary={}))
+    return job
 
 
 def test_deliveries_are_found_by_number(operator: Browser) -> None:

@@ -141,7 +141,7 @@ def test_gear_is_listed_by_slot() -> None:
     gear = ({"slot": "finger1", "name": "the_ring", "id": 7, "ilevel": 600, "gemIds": [1, 2], "enchantId": 3},)
     view = view_of(gear=gear, talents="ABC")
     (item,) = view.gear
-    assert (item.slot, item.name, item.level, item.gems, item.enchant) == ("Ring 1", "The ring", 600, "1, 2", "3")
+    assert (item.slot, item.name, item.level, item.gems, item.enchant) == ("Ring 1", "The Ring", 600, "1, 2", "3")
     assert (view.item_level, view.talents) == (600.0, "ABC")
 
 

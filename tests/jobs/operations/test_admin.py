@@ -258,7 +258,7 @@ def test_search_finds_jobs_by_id_and_account(operator: HttpClient, searched: str
     make_job()
     term = {"id": str(job.pk), "account": job.account.name}.get(searched, searched)
     text = operator.get(JOBS, {"q": term}).content.decode()
-    assert text.count('class="field-id"') == (1 if searched in ("id", "account") else 0)
+    assert text.count('name="_selected_action"') == (1 if searched in ("id", "account") else 0)
 
 
 @pytest.mark.parametrize("query", ["submitted=1", "submitted=x", "error_code=internal", "status__exact=queued"])

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.enums import MultistageReason
-from jobs.planning.multistage import StagePlan, beaten, names_for, plan, replicates, stage_text
+from jobs.planning.multistage import (
+    MANY_VARIANTS,
+    StagePlan,
+    beaten,
+    by_default,
+    names_for,
+    plan,
+    replicates,
+    stage_text,
+)
 from simc.profiles.analysis import analyse
 from simc.profiles.grammar import tokens
 from simc.profiles.numbers import Bounds
@@ -49,6 +58,12 @@ def test_the_reason_for_or_against_stages_is_reported(text: str, reason: str) ->
     stage_plan = planned(text)
     assert (stage_plan.reason, stage_plan.enabled) == (reason, reason == "eligible_profileset_only")
     assert stage_plan.enabled == (len(stage_plan.stages) > 1)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(MANY_VARIANTS - 1, False), (MANY_VARIANTS, True)])
+def test_many_variants_run_in_stages_by_default(count: int, *, expected: bool) -> None:
+    sets = "".join(f"profileset.s{number}+=level=1\n" for number in range(count))
+    assert by_default(analyse(f"mage=A\n{sets}", rules=RULES, bounds=BOUNDS)) is expected
 
 
 def test_stages_run_only_on_request() -> None:

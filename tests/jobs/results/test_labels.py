@@ -109,3 +109,13 @@ def test_the_cause_of_a_completed_run_is_not_searched() -> None:
     outcome = verdict.outcome_of(Job(), make_end(), report=valid, asked=Asked(), messages=messages)
     assert outcome.status == "completed"
     read.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.5, "0.5 s"), (9.9, "9.9 s"), (45, "45 s"), (90, "90 s"), (91, "2 min"), (1_800, "30 min"),
+     (5_400, "90 min"), (5_460, "1 h 31 min"), (7_200, "2 h"), (35_999, "10 h"), (86_400, "24 h"),
+     (7_200_000, "2,000 h")],
+)  # fmt: skip
+def test_a_duration_has_few_digits(seconds: float, words: str) -> None:
+    assert labels.duration(seconds) == words

@@ -1,0 +1,64 @@
+"""What an account's members should look at: too few credits, expiring grants, failing webhooks, no simulators."""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from django.urls import reverse
+from django.utils import timezone
+
+from billing.ledger import Balances
+from billing.models import Account, GrantReason
+from jobs.queue.forecast import QueueSnapshot
+from webhooks.models import Endpoint
+
+# Credits and grants that end within this many days need attention.
+SOON_DAYS = 7
+LISTED_WEBHOOKS = 5
+NO_BUILD = "No jobs can run until the operator registers a build."
+NO_SIMULATORS = "No simulators are available. Jobs wait until there is one."
+
+
+class Notice(NamedTuple):
+    """A sentence, and the page and the words of its link, empty without one."""
+
+    text: str
+    url: str = ""
+    link: str = ""
+
+
+def of_credits(account: Account, balances: Balances, *, days_left: int | None) -> Iterator[Notice]:
+    """Yield what ends soon. A monthly allowance is not listed, because the next one follows."""
+    url = reverse("credits", args=[account.name])
+    if days_left is not None and days_left < SOON_DAYS:
+        lasts = f"about {_days(days_left)}" if days_left else "less than a day"
+        yield Notice(f"Credits last {lasts} at the pace of the last 30 days.", url, "View credits")
+    now = timezone.now()
+    for grant in balances.grants:
+        at = grant.expires_at
+        if at and grant.reason != GrantReason.ALLOWANCE and at - now < timedelta(days=SOON_DAYS):
+            text = f"{grant.remaining:,} credits of “{grant.title}” expire on {at:%B} {at.day}."
+            yield Notice(text, url, "View credits")
+
+
+def of_webhooks(account: Account, failing: Iterable[Endpoint]) -> Iterator[Notice]:
+    """Yield the enabled webhooks whose last delivery failed."""
+    for endpoint in islice(failing, LISTED_WEBHOOKS):
+        since = f"since {endpoint.failing_since:%Y-%m-%d %H:%M} UTC"
+        url = reverse("webhook", args=[account.name, endpoint.client_id])
+        yield Notice(
+            f"Deliveries to the webhook of {endpoint.client.name} have failed {since}.", url, "View webhook"
+        )
+
+
+def of_service(*, has_builds: bool, snapshot: QueueSnapshot | None) -> Iterator[Notice]:
+    """Yield why no job can run now."""
+    if not has_builds:
+        yield Notice(NO_BUILD)
+    elif snapshot and not snapshot.slots:
+        yield Notice(NO_SIMULATORS)
+
+
+def _days(count: int) -> str:
+    return f"{count} day{'' if count == 1 else 's'}"
