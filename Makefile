@@ -17,7 +17,7 @@ DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_
 
 .PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
 .PHONY: test stack everything fuzz ledger faults outages drill pgbouncer
-.PHONY: check format lint types imports citations migrations document library collection
+.PHONY: check format lint types imports citations migrations document library collection stylesheets
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -96,7 +96,7 @@ screenshots: .venv/.development
 
 check: .venv/.development
 	@$(MAKE) --no-print-directory --assume-old=.venv/.development --jobs $$(nproc) --output-sync=target \
-		types collection format lint imports citations migrations document library
+		types collection format lint imports citations stylesheets migrations document library
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
@@ -112,6 +112,9 @@ imports: .venv/.development
 
 citations: .venv/.development
 	$(BIN)/python -m tests.citations
+
+stylesheets: .venv/.development
+	$(BIN)/python -m tests.stylesheets
 
 migrations: .venv/.development
 	$(CHECK_SETTINGS) $(BIN)/python -W 'ignore:Got an error checking:RuntimeWarning' \
