@@ -6,7 +6,7 @@ from dashboard.account import audit_log, clients, deliveries, export_and_delete,
 from dashboard.account import credits as credit_pages
 from dashboard.jobs import compare, first_steps, history, job_form, job_list, job_page, overview, run_again, sharing
 from dashboard.login import sign_up
-from dashboard.public import docs, guides, views
+from dashboard.public import docs, guides, styleguide, views
 from dashboard.public.card.view import card
 
 account_pages = [
@@ -61,6 +61,7 @@ urlpatterns = [
     path("share/<token:token>/card.png", card, name="share_card"),
     path("share/<token:token>/run", run_again.run_shared, name="run_again_share"),
     path("compare", compare.compare_shared, name="compare_shared"),
+    path("styleguide", styleguide.styleguide, name="styleguide"),
     # Logging in, and what belongs to a user rather than to an account
     path("accounts/", include("allauth.account.urls")),
     path("accounts/signup/<str:token>/", sign_up.finish, name="finish_sign_up"),

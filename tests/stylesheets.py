@@ -1,8 +1,8 @@
 """Check the stylesheets: `python -m tests.stylesheets`, run by `make check`.
 
-A class is at home in the file that styles it alone. Two files cannot share a class: a part of one page would change
-with a part of another. A page may adapt a component inside its own parts. Colours are in `tokens.css` only, and there
-are three breakpoints.
+A class is at home in the file that styles it alone. Two files cannot share a class, because a part of one page
+would change with a part of another. A page may adapt a component inside its own parts. Colours are in `tokens.css`
+only, and there are three breakpoints.
 """
 
 import re
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).resolve().parents[1] / "static" / "css"
 TOKENS = "tokens.css"
+# Only for the pages of Django's admin, whose classes have names of their own
+ADMIN = "admin.css"
 # Pages that are made of another page's parts
 EXTENDS = {"pages/compare.css": "pages/results.css"}
 BREAKPOINTS = {40, 56, 68}
@@ -41,21 +43,27 @@ def problems(folder: Path) -> Iterator[str]:
     """Yield the problems of all stylesheets below a folder."""
     every: list[Styled] = []
     for path in sorted(folder.rglob("*.css")):
-        file, text = str(path.relative_to(folder)), _COMMENT.sub("", path.read_text())
-        rules = _RULE.findall(text)
-        every += [one for selectors, _ in rules for selector in split(selectors) for one in styled(file, selector)]
-        yield from _wrong_values(file, text, rules)
+        file = str(path.relative_to(folder))
+        every += [
+            one for selectors, _ in rules_of(path) for selector in selectors for one in styled(file, selector)
+        ]
+        yield from _wrong_values(file, path)
     yield from _shared(every)
 
 
-def _wrong_values(file: str, text: str, rules: list[tuple[str, str]]) -> Iterator[str]:
+def rules_of(path: Path) -> list[tuple[list[str], str]]:
+    """Return the rules of a stylesheet: selectors and declarations."""
+    return [(split(selectors), rest) for selectors, rest in _RULE.findall(_COMMENT.sub("", path.read_text()))]
+
+
+def _wrong_values(file: str, path: Path) -> Iterator[str]:
     """Yield colours and widths that are not those of the design."""
-    for selector, declarations in rules:
+    for selectors, declarations in rules_of(path):
         if file != TOKENS and (colour := _COLOUR.search(declarations)):
-            yield f"{file}: `{selector.strip()}` has a colour that is not a token: {colour[0]}"
+            yield f"{file}: `{', '.join(selectors)}` has a colour that is not a token: {colour[0]}"
         if "!important" in declarations:
-            yield f"{file}: `{selector.strip()}` is !important; a later layer wins without it"
-    for width in _WIDTH.findall(text):
+            yield f"{file}: `{', '.join(selectors)}` is !important; a later layer wins without it"
+    for width in _WIDTH.findall(path.read_text()):
         if int(float(width)) not in BREAKPOINTS:
             yield f"{file}: {width}rem is not a breakpoint; they are {sorted(BREAKPOINTS)}"
 
@@ -63,20 +71,19 @@ def _wrong_values(file: str, text: str, rules: list[tuple[str, str]]) -> Iterato
 def _shared(every: list[Styled]) -> Iterator[str]:
     """Yield classes that two files style."""
     homes: dict[str, set[str]] = defaultdict(set)
+    for one in (one for one in every if not one.context):
+        homes[one.name].add(one.file)
+    yield from (
+        f".{name} is styled in {', '.join(sorted(files))}" for name, files in homes.items() if len(files) > 1
+    )
     for one in every:
-        if not one.context:
-            homes[one.name].add(one.file)
-    for name, files in sorted(homes.items()):
-        if len(files) > 1:
-            yield f".{name} is styled in {', '.join(sorted(files))}"
-    for one in every:
-        elsewhere = homes[one.name] - {one.file, EXTENDS.get(one.file)}
-        if len(homes[one.name]) > 1 or not elsewhere:
+        home = next(iter(homes[one.name]), one.file)
+        if len(homes[one.name]) > 1 or home in (one.file, EXTENDS.get(one.file)):
             continue
-        if any(file.startswith("pages/") for file in elsewhere):
-            yield f"{one.file}: `{one.selector}` has a class of {', '.join(sorted(elsewhere))}"
+        if home.startswith("pages/"):
+            yield f"{one.file}: `{one.selector}` has a class of {home}"
         elif not any(homes[name] <= {one.file} for name in one.context):
-            yield f"{one.file}: `{one.selector}` changes {', '.join(sorted(elsewhere))} outside its own parts"
+            yield f"{one.file}: `{one.selector}` changes {home} outside its own parts"
 
 
 def split(selectors: str) -> list[str]:

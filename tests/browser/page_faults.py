@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 from tests.browser import axe, loading
-from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor
+from tests.browser.chromium import LARGE, SMALL, SMALLEST, Scheme, Visitor
 from tests.browser.site_data import View
 
 
 def faults(visitor: Visitor, view: View) -> list[str]:
-    """Open a page; return what is wrong with it, first wide and light, then narrow and dark."""
+    """Open a page; return what is wrong with it: wide and light, narrow and dark, and with a wide font."""
     view.reach(visitor)
-    problems = [f"{view.name}: {fault}" for fault in loading.faults(visitor) if view.is_ours and not view.part]
-    looks: list[tuple[int, Scheme, Callable[[Visitor, str], list[str]]]] = [
+    problems = loading.faults(visitor)
+    looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
         (LARGE, "light", axe.violations),
         (SMALL, "dark", axe.visual_violations),
     ]
@@ -20,9 +20,21 @@ def faults(visitor: Visitor, view: View) -> list[str]:
         visitor.page.emulate_media(color_scheme=scheme)
         visitor.unfold()
         visitor.end_transitions()
-        if view.is_ours:
-            problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor, view.part)]
-            problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
-    problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
+        problems += [f"{scheme}, {width}: {fault}" for fault in check(visitor)]
+    visitor.widen_letters()
+    for width in (SMALL, SMALLEST):
+        visitor.resize(width)
+        problems += [f"{width}: scrolls sideways, because of {cause}" for cause in visitor.too_wide()]
+        problems += [f"{width}: numbers of the table {table} are cut" for table in visitor.evaluate(CUT_NUMBERS)]
+    problems += visitor.complaints
     visitor.complaints.clear()
-    return problems
+    return [f"{view.name}: {problem}" for problem in problems]
+
+
+# The names of regions in which a number is outside the visible part.
+CUT_NUMBERS = """
+    [...new Set([...document.querySelectorAll('.scroll .number, .scroll .num')].filter((cell) =>
+        cell.checkVisibility() && cell.innerText.trim()
+        && cell.getBoundingClientRect().right > cell.closest('.scroll').getBoundingClientRect().right + 1
+    ).map((cell) => cell.closest('.scroll').ariaLabel))]
+"""
