@@ -8,10 +8,10 @@ from tests.browser.site_data import View
 
 
 def faults(visitor: Visitor, view: View) -> list[str]:
-    """Open a page; return what is wrong with it: wide and light, narrow and dark, and with a wide font."""
+    """Open a page; return what is wrong with it, first wide and light, then narrow and dark."""
     view.reach(visitor)
-    problems = loading.faults(visitor)
-    looks: list[tuple[int, Scheme, Callable[[Visitor], list[str]]]] = [
+    problems = [f"{view.name}: {fault}" for fault in loading.faults(visitor) if view.is_ours and not view.part]
+    looks: list[tuple[int, Scheme, Callable[[Visitor, str], list[str]]]] = [
         (LARGE, "light", axe.violations),
         (SMALL, "dark", axe.visual_violations),
     ]
@@ -20,15 +20,23 @@ def faults(visitor: Visitor, view: View) -> list[str]:
         visitor.page.emulate_media(color_scheme=scheme)
         visitor.unfold()
         visitor.end_transitions()
-        problems += [f"{scheme}, {width}: {fault}" for fault in check(visitor)]
+        if view.is_ours:
+            problems += [f"{view.name}, {scheme}, {width}: {fault}" for fault in check(visitor, view.part)]
+            problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
+    problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
+    visitor.complaints.clear()
+    return problems + [f"{view.name}, {fault}" for fault in faults_of_phones(visitor)]
+
+
+def faults_of_phones(visitor: Visitor) -> list[str]:
+    """Return what a page with a wide font hides on phones."""
     visitor.widen_letters()
+    problems = []
     for width in (SMALL, SMALLEST):
         visitor.resize(width)
         problems += [f"{width}: scrolls sideways, because of {cause}" for cause in visitor.too_wide()]
         problems += [f"{width}: numbers of the table {table} are cut" for table in visitor.evaluate(CUT_NUMBERS)]
-    problems += visitor.complaints
-    visitor.complaints.clear()
-    return [f"{view.name}: {problem}" for problem in problems]
+    return problems
 
 
 # The names of regions in which a number is outside the visible part.

@@ -58,11 +58,15 @@ class View:
 
     name: str
     reach: Callable[[Visitor], object]
+    # Django's admin pages are not checked for accessibility.
+    is_ours: bool = True
+    # The selector of the only part that is ours
+    part: str = ""
 
 
-def at(name: str, path: str) -> View:
+def at(name: str, path: str, *, is_ours: bool = True, part: str = "") -> View:
     """Return a page with a fixed address."""
-    return View(name, lambda visitor: visitor.open(path))
+    return View(name, lambda visitor: visitor.open(path), is_ours, part)
 
 
 @dataclass(frozen=True)
@@ -99,10 +103,11 @@ class SiteData:
         yield View("person-invited", self.invite)
         yield View("invitation", self.follow_invitation)
         yield View("person-remove", self.remove)
-        yield from (at(name, path) for name, path in ADMIN.items())
-        yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/")
-        yield View("admin-action", self.choose_action)
-        yield View("admin-plan", self.change_plan)
+        yield from (at(name, path, is_ours=False) for name, path in ADMIN.items())
+        yield from (at(name, path, part="#content") for name, path in CONSOLE.items())
+        yield at("admin-job", f"/admin/jobs/job/{self.jobs['stages']}/change/", part=".job-timeline")
+        yield View("admin-action", self.choose_action, part="#content")
+        yield View("admin-plan", self.change_plan, part="#content")
 
     def choose_action(self, visitor: Visitor) -> None:
         """Choose to cancel all jobs in the admin, without confirming it."""
@@ -189,6 +194,7 @@ OWN = {
     "second-factor": "/accounts/2fa/",
     "confirm-identity": "/accounts/reauthenticate/",
     "logout": "/accounts/logout/",
+    "styleguide": "/styleguide",
     "run-again-gone": f"/share/{'x' * 22}/run",
 }
 PAGES = {
@@ -209,17 +215,8 @@ PAGES = {
     "audit": "/audit",
     "audit-none": "/audit?by=0",
 }
-ADMIN = {
-    "styleguide": "/styleguide",
-    "admin": "/admin/",
-    "admin-jobs": "/admin/jobs/job/",
-    "admin-events": "/admin/webhooks/event/",
-    "admin-accounts": "/admin/billing/account/",
-    "admin-add-account": "/admin/billing/account/add/",
-    "admin-users": "/admin/auth/user/",
-    "admin-overview": "/admin/overview/",
-    "admin-search": "/admin/search/",
-}
+ADMIN = {"admin": "/admin/", "admin-jobs": "/admin/jobs/job/", "admin-events": "/admin/webhooks/event/"}
+CONSOLE = {"admin-overview": "/admin/overview/", "admin-search": "/admin/search/"}
 
 
 def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
