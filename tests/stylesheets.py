@@ -17,10 +17,11 @@ TOKENS = "tokens.css"
 # Only for the pages of Django's admin, whose classes have names of their own
 ADMIN = "admin.css"
 # Pages that are made of another page's parts
-EXTENDS = {"pages/compare.css": "pages/results.css"}
+EXTENDS = dict.fromkeys(("pages/compare.css", "pages/weights.css"), "pages/results.css")
 BREAKPOINTS = {40, 56, 68}
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_PRINT = re.compile(r"@media print \{(?:[^{}]|\{[^{}]*\})*\}")
 _RULE = re.compile(r"([^{};]+)\{([^{}]*)\}")
 _NAME = re.compile(r"[.#]([a-zA-Z][\w-]*)")
 _WIDTH = re.compile(r"\((?:min|max)-width: ([\d.]+)rem\)")
@@ -43,27 +44,28 @@ def problems(folder: Path) -> Iterator[str]:
     """Yield the problems of all stylesheets below a folder."""
     every: list[Styled] = []
     for path in sorted(folder.rglob("*.css")):
-        file = str(path.relative_to(folder))
-        every += [
-            one for selectors, _ in rules_of(path) for selector in selectors for one in styled(file, selector)
-        ]
-        yield from _wrong_values(file, path)
+        file, text = str(path.relative_to(folder)), _COMMENT.sub("", path.read_text())
+        yield from _wrong_values(file, text)
+        if file != ADMIN:
+            # What is of no use on paper is hidden wherever it comes from.
+            rules = rules_of(_PRINT.sub("", text))
+            every += [one for selectors, _ in rules for each in selectors for one in styled(file, each)]
     yield from _shared(every)
 
 
-def rules_of(path: Path) -> list[tuple[list[str], str]]:
-    """Return the rules of a stylesheet: selectors and declarations."""
-    return [(split(selectors), rest) for selectors, rest in _RULE.findall(_COMMENT.sub("", path.read_text()))]
+def rules_of(text: str) -> list[tuple[list[str], str]]:
+    """Return the rules of a stylesheet without comments: selectors and declarations."""
+    return [(split(selectors), declarations) for selectors, declarations in _RULE.findall(text)]
 
 
-def _wrong_values(file: str, path: Path) -> Iterator[str]:
+def _wrong_values(file: str, text: str) -> Iterator[str]:
     """Yield colours and widths that are not those of the design."""
-    for selectors, declarations in rules_of(path):
+    for selectors, declarations in rules_of(text):
         if file != TOKENS and (colour := _COLOUR.search(declarations)):
             yield f"{file}: `{', '.join(selectors)}` has a colour that is not a token: {colour[0]}"
         if "!important" in declarations:
             yield f"{file}: `{', '.join(selectors)}` is !important; a later layer wins without it"
-    for width in _WIDTH.findall(path.read_text()):
+    for width in _WIDTH.findall(text):
         if int(float(width)) not in BREAKPOINTS:
             yield f"{file}: {width}rem is not a breakpoint; they are {sorted(BREAKPOINTS)}"
 

@@ -23,7 +23,7 @@ def test_the_stylesheets_follow_the_rules() -> None:
     [
         (".up { height: 13rem; }", ".up { opacity: 1; }"),
         (".up { height: 13rem; }", ".live .up { opacity: 1; }"),
-        ("@media print { a, b > .up { height: 13rem; } }", "td.up { opacity: 1; }"),
+        ("@media (max-width: 40rem) { a, b > .up { height: 13rem; } }", "td.up { opacity: 1; }"),
         (":is(.up, .down) { height: 13rem; }", ".live > .up { opacity: 1; }"),
     ],
 )
@@ -44,6 +44,16 @@ def test_a_page_adapts_components_only_inside_its_own_parts(tmp_path: Path, adap
     assert found(tmp_path, components__card=".card { padding: 1rem; }", pages__home=adapted) == []
     outside = found(tmp_path, components__note=".note { margin: 0; }", pages__jobs=".note .card { padding: 0; }")
     assert outside == ["pages/jobs.css: `.note .card` changes components/card.css outside its own parts"]
+
+
+def test_print_styles_hide_the_parts_of_others(tmp_path: Path) -> None:
+    hidden = "@media print { .who, .log { display: none; } .who { margin: 0; } }"
+    assert found(tmp_path, pages__results=".who { margin: 0; }", pages__job=hidden) == []
+
+
+def test_the_admin_has_classes_of_its_own(tmp_path: Path) -> None:
+    button = ".button { margin: 0; }"
+    assert found(tmp_path, admin=button, components__button=button) == []
 
 
 def test_a_comparison_is_made_of_the_parts_of_results(tmp_path: Path) -> None:
