@@ -15,7 +15,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
+.PHONY: run bench soak newcomer docs links screenshots loading openapi lock audit release
 .PHONY: test stack everything fuzz ledger faults outages drill pgbouncer
 .PHONY: check format lint types imports citations migrations document library collection stylesheets
 
@@ -93,6 +93,10 @@ links: .venv/.development
 # Screenshots of every page, in screenshots/. Needs Chromium. ARGS selects pages by name.
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
+# The first paint, size and layout shift of public pages, beside their aims. Needs Chromium.
+loading: .venv/.development
+	$(BIN)/python -m tests.browser.loading $(ARGS)
 
 check: .venv/.development
 	@$(MAKE) --no-print-directory --assume-old=.venv/.development --jobs $$(nproc) --output-sync=target \
