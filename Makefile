@@ -15,9 +15,9 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run bench soak newcomer docs links screenshots openapi lock audit release
+.PHONY: run bench soak newcomer docs links screenshots loading openapi lock audit release
 .PHONY: test stack everything fuzz ledger faults outages drill pgbouncer
-.PHONY: check format lint types imports citations migrations document library collection
+.PHONY: check format lint types imports citations migrations document library collection stylesheets
 
 # ARGS=--once stops after the demo job; --port and --data choose the port and the data folder.
 run: .venv/.runtime
@@ -94,9 +94,13 @@ links: .venv/.development
 screenshots: .venv/.development
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
+# The first paint, size and layout shift of public pages, beside their aims. Needs Chromium.
+loading: .venv/.development
+	$(BIN)/python -m tests.browser.loading $(ARGS)
+
 check: .venv/.development
 	@$(MAKE) --no-print-directory --assume-old=.venv/.development --jobs $$(nproc) --output-sync=target \
-		types collection format lint imports citations migrations document library
+		types collection format lint imports citations stylesheets migrations document library
 
 format: .venv/.development
 	$(BIN)/ruff format --check .
@@ -112,6 +116,9 @@ imports: .venv/.development
 
 citations: .venv/.development
 	$(BIN)/python -m tests.citations
+
+stylesheets: .venv/.development
+	$(BIN)/python -m tests.stylesheets
 
 migrations: .venv/.development
 	$(CHECK_SETTINGS) $(BIN)/python -W 'ignore:Got an error checking:RuntimeWarning' \

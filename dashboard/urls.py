@@ -18,7 +18,7 @@ from dashboard.jobs import (
     sharing,
 )
 from dashboard.login import sign_up
-from dashboard.public import docs, guides, views
+from dashboard.public import docs, guides, styleguide, views
 from dashboard.public.card.view import card
 
 account_pages = [
@@ -82,6 +82,7 @@ urlpatterns = [
     path("share/<token:token>/ranking.csv", sharing.ranking, name="shared_ranking"),
     path("share/<token:token>/run", run_again.run_shared, name="run_again_share"),
     path("compare", compare.compare_shared, name="compare_shared"),
+    path("styleguide", styleguide.styleguide, name="styleguide"),
     # Logging in, and what belongs to a user rather than to an account
     path("accounts/", include("allauth.account.urls")),
     path("accounts/signup/<str:token>/", sign_up.finish, name="finish_sign_up"),

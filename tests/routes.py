@@ -61,6 +61,7 @@ OPEN = {
     "docs/operations/<slug:resource>": 200,
     "docs/objects/<slug:name>": 200,
     "static/<path:name>": 404,
+    "styleguide": 404,  # except for staff
     "metrics": 404,  # unless a deployment opens it
 }
 # Login pages, with the status for a stranger and for a logged-in user.

@@ -24,7 +24,7 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 INSTALL_HINT = "Install it (Debian: apt-get install chromium-headless-shell) and run the command again."
 PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
-SMALL, LARGE = 360, 1200
+SMALLEST, SMALL, LARGE = 320, 360, 1280
 HEIGHT = 900
 
 
@@ -118,6 +118,14 @@ class Visitor:
         root = "document.documentElement"
         return bool(self.page.evaluate(f"{root}.scrollWidth > {root}.clientWidth"))
 
+    def too_wide(self) -> list[str]:
+        """Return what makes the page scroll horizontally: the first element outside it."""
+        return [str(self.evaluate(OUTSIDE))] if self.is_too_wide() else []
+
+    def widen_letters(self) -> None:
+        """Show text as wide as in the widest common fonts."""
+        self.evaluate("document.documentElement.style.letterSpacing = '.04em'")
+
     def unfold(self) -> None:
         """Open all collapsed sections, so that they are checked too."""
         sections = "details.more, details.parts, .fold details"
@@ -144,6 +152,13 @@ class Visitor:
         session.detach()
         assert "exceptionDetails" not in reply, reply["exceptionDetails"]
         return reply["result"].get("value")
+
+
+OUTSIDE = """
+    [...document.querySelectorAll('body *')].filter((one) =>
+        one.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+        && !one.closest('.scroll, pre')).map((one) => one.outerHTML.slice(0, 150))[0]
+"""
 
 
 @contextmanager

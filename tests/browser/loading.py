@@ -1,18 +1,25 @@
 """What loading a page costs a visitor whose browser has nothing of the site yet: time, bytes and moving content.
 
-`python -m tests.browser.loading URL...` prints the figures of public pages, each the median of several visits.
+`make loading` prints the figures of public pages beside their aims, each the median of several visits. The time
+depends on the machine, so no test asserts it. ARGS names other addresses.
 """
 
 import statistics
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from playwright.sync_api import Browser
 
 from tests.browser import chromium
 from tests.browser.chromium import Visitor, running, visiting
+from tests.stack import Stack, running_stack
 
 VISITS = 7
+FIRST_PAINT_MS = 300
 # Bytes with all scripts, styles and pictures.
 LARGEST = 150 * 1024
 # On a busy machine, the browser at times reports a shift of 0.003 that nothing on the page causes.
@@ -81,17 +88,31 @@ def _first_visit(browser: Browser, url: str) -> Loading:
 
 
 def main(urls: list[str]) -> None:
-    """Print a line for each address."""
+    """Print a line for each address; without addresses, for public pages of a stack of its own."""
     program = chromium.find()
     if program is None:
         sys.exit(f"Chromium was not found. {chromium.INSTALL_HINT}")
-    with running(program) as browser:
+    with ExitStack() as opened:
+        if not urls:
+            folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+            urls = list(_public_pages(opened.enter_context(running_stack(folder))))
+        browser = opened.enter_context(running(program))
+        sys.stdout.write(f"{'Aim':<60}{FIRST_PAINT_MS:6} ms {LARGEST / 1024:6.0f} KB  shift 0.000\n")
         for url in urls:
             visits = [_first_visit(browser, url) for _ in range(VISITS)]
             paint = statistics.median(visit.first_paint for visit in visits)
             size = visits[-1].transferred / 1024
             shift = max(visit.shift for visit in visits)
             sys.stdout.write(f"{url:<60}{paint:6.0f} ms {size:6.0f} KB  shift {shift:.3f}\n")
+
+
+def _public_pages(stack: Stack) -> Iterator[str]:
+    """Yield the addresses of public pages, and of the share page of a job that has ended."""
+    job = stack.submit()
+    stack.wait_for_end(job)
+    yield stack.job(job)["links"]["share"]
+    for path in ("/", "/example", "/docs", "/docs/guides", "/accounts/login/"):
+        yield stack.ready["url"] + path
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.browser import axe, loading
-from tests.browser.chromium import LARGE, SMALL, Scheme, Visitor
+from tests.browser.chromium import LARGE, SMALL, SMALLEST, Scheme, Visitor
 from tests.browser.site_data import View
 
 
@@ -24,4 +24,24 @@ def faults(visitor: Visitor, view: View) -> list[str]:
         problems += [f"{view.name}, {width}: scrolls sideways"] * visitor.is_too_wide()
     problems += [f"{view.name}: {complaint}" for complaint in visitor.complaints]
     visitor.complaints.clear()
+    return problems + [f"{view.name}, {fault}" for fault in faults_of_phones(visitor)]
+
+
+def faults_of_phones(visitor: Visitor) -> list[str]:
+    """Return what a page with a wide font hides on phones."""
+    visitor.widen_letters()
+    problems = []
+    for width in (SMALL, SMALLEST):
+        visitor.resize(width)
+        problems += [f"{width}: scrolls sideways, because of {cause}" for cause in visitor.too_wide()]
+        problems += [f"{width}: numbers of the table {table} are cut" for table in visitor.evaluate(CUT_NUMBERS)]
     return problems
+
+
+# The names of regions in which a number is outside the visible part.
+CUT_NUMBERS = """
+    [...new Set([...document.querySelectorAll('.scroll .number, .scroll .num')].filter((cell) =>
+        cell.checkVisibility() && cell.innerText.trim()
+        && cell.getBoundingClientRect().right > cell.closest('.scroll').getBoundingClientRect().right + 1
+    ).map((cell) => cell.closest('.scroll').ariaLabel))]
+"""

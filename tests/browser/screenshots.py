@@ -1,5 +1,11 @@
-"""Screenshots of every page at three widths, light and dark: `make screenshots` writes them to `screenshots/`."""
+"""Screenshots of every page at three widths, light and dark: `make screenshots` writes them to `screenshots/`.
 
+Their font is Inter, which is close to the fonts of common systems; one screenshot of each page has DejaVu, which is
+wider.
+"""
+
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,9 +22,21 @@ from tests.webhooks.receivers import Receiver, make_authority, receiving
 
 FOLDER = ROOT / "screenshots"
 WIDTHS = (360, 768, 1280)
-SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+# The pictures of each page by their font, width and colour scheme
+LOOKS: list[tuple[str, int, Scheme]] = [
+    *(("Inter", width, "light") for width in WIDTHS),
+    *(("Inter", width, "dark") for width in WIDTHS),
+    ("DejaVu Sans", min(WIDTHS), "light"),
+]
+FONT_HINT = "{} is not installed (Debian: fonts-inter, fonts-dejavu-core); another font takes its place.\n"
 # Pixels; longer pages are cropped.
 MAX_HEIGHT = 2400
+# The picture of the README is the top of a screenshot.
+PICTURED, PICTURE, PICTURE_HEIGHT = (
+    "share-stages-1280-light.png",
+    ROOT / "docs" / "screenshots" / "result.png",
+    1034,
+)
 # Enough for all areas and for smooth text
 COLOURS = 128
 
@@ -28,6 +46,9 @@ def main(names: list[str]) -> None:
     program = chromium.find()
     if program is None:
         sys.exit(f"Chromium was not found. {chromium.INSTALL_HINT}")
+    for font in sorted({font for font, _, _ in LOOKS}):
+        if not _is_installed(font):
+            sys.stderr.write(FONT_HINT.format(font))
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, receiving(make_authority(Path(folder))) as receiver:
         data, settings = Path(folder) / "stack", receiver.settings()
@@ -53,19 +74,29 @@ def _take(visitor: Visitor, view: View, names: list[str]) -> None:
         return
     visitor.resize(max(WIDTHS))
     view.reach(visitor)
-    for scheme in SCHEMES:
+    for font, width, scheme in LOOKS:
+        visitor.evaluate(f"document.documentElement.style.setProperty('--sans', '{font}, system-ui')")
         visitor.page.emulate_media(color_scheme=scheme)
-        for width in WIDTHS:
-            visitor.resize(width)
-            path = FOLDER / f"{view.name}-{width}-{scheme}.png"
-            visitor.page.screenshot(path=path, full_page=True)
-            _compress(path)
+        visitor.resize(width)
+        suffix = "" if font == "Inter" else "-dejavu"
+        path = FOLDER / f"{view.name}-{width}-{scheme}{suffix}.png"
+        visitor.page.screenshot(path=path, full_page=True)
+        _compress(path, MAX_HEIGHT)
+        if path.name == PICTURED:
+            shutil.copy(path, PICTURE)
+            _compress(PICTURE, PICTURE_HEIGHT)
 
 
-def _compress(path: Path) -> None:
+def _is_installed(font: str) -> bool:
+    """Return whether fontconfig knows a font; without fontconfig, Chromium has none but its own."""
+    program = shutil.which("fc-list")
+    return program is not None and bool(subprocess.check_output([program, font]))
+
+
+def _compress(path: Path, height: int) -> None:
     """Crop a screenshot and reduce it to its most frequent colours, which saves three quarters of its size."""
     with Image.open(path) as full:
-        image = full.convert("RGB").crop((0, 0, full.width, min(full.height, MAX_HEIGHT)))
+        image = full.convert("RGB").crop((0, 0, full.width, min(full.height, height)))
     # In an RGB image a colour is a tuple of three integers.
     counts = cast(list[tuple[int, tuple[int, int, int]]], image.getcolors(image.width * image.height))
     most_frequent = [colour for _, colour in sorted(counts, reverse=True)[:COLOURS]]

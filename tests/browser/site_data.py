@@ -206,6 +206,7 @@ OWN = {
     "second-factor": "/accounts/2fa/",
     "confirm-identity": "/accounts/reauthenticate/",
     "logout": "/accounts/logout/",
+    "styleguide": "/styleguide",
     "run-again-gone": f"/share/{'x' * 22}/run",
 }
 PAGES = {
