@@ -1,7 +1,5 @@
-"""Overview of an account, and the redirect to it. Its bar charts are SVG."""
+"""Overview of an account, and the redirect to it."""
 
-from collections.abc import Sequence
-from datetime import date
 from typing import Any, cast
 
 from django.conf import settings
@@ -16,6 +14,7 @@ from billing import ledger
 from clients import accounts, members
 from dashboard.access import AccountAccess, account_page
 from dashboard.jobs import first_steps, job_list
+from dashboard.results.day_charts import bars_by_day
 from jobs import registry
 from jobs.enums import Priority
 from jobs.lifecycle import usage
@@ -25,8 +24,6 @@ from webhooks import endpoints
 
 DAYS = 30
 RECENT = 5
-# Width of a bar, as a fraction of the width of a day
-BAR_WIDTH = 0.72
 
 
 @login_required
@@ -78,19 +75,3 @@ def lanes_of(snapshot: forecast.QueueSnapshot) -> list[dict[str, Any]]:
         }
         for priority in Priority
     ]
-
-
-def bars_by_day(days: Sequence[tuple[date, int]]) -> dict[str, Any]:
-    """Return a chart with a bar per day, in percent of its size. The largest value has the full height.
-
-    A value above 0 stays visible.
-    """
-    largest = max((value for _, value in days), default=0)
-    step = 100 / (len(days) or 1)
-    bars = []
-    for number, (day, value) in enumerate(days):
-        part = max(value / largest * 100, 1.0) if value else 0.0
-        x, width = f"{step * (number + (1 - BAR_WIDTH) / 2):.2f}%", f"{step * BAR_WIDTH:.2f}%"
-        y, height = f"{100 - part:.2f}%", f"{part:.2f}%"
-        bars.append({"day": day, "value": value, "x": x, "y": y, "width": width, "height": height})
-    return {"bars": bars, "largest": largest, "total": sum(value for _, value in days)}

@@ -18,6 +18,14 @@ from simservice.ids import first_id_of, parse_id
 from simservice.postgresql.statements import RowReader, load, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
+BILLED = (
+    "sim_duration_ms",
+    "credits_per_second",
+    "priority_fee_credits",
+    "credits_consumed",
+    "slots_used",
+    "status",
+)
 RECENT_JOBS = 100
 # Jobs that ended with an error in the past hour. The index `job_with_error` supports this condition.
 RECENT_ERROR = Q(completed_at__gte=Now() - timedelta(hours=1), error_code__isnull=False)
@@ -137,6 +145,12 @@ def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
     """Return the titles of the account's jobs with these ids."""
     jobs = Job.objects.filter(account=account, pk__in=set(job_ids)).only(*TITLED)
     return {job.pk: job.title for job in jobs}
+
+
+def billed_jobs(account: Account, job_ids: Iterable[int]) -> dict[int, Job]:
+    """Return the account's jobs with these ids, with their titles and the figures of their bills."""
+    jobs = Job.objects.filter(account=account, pk__in=set(job_ids))
+    return {job.pk: job for job in jobs.only(*TITLED, *BILLED)}
 
 
 def find_shared(token: str) -> Job | None:

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from billing.models import Account
 from clients.accounts import default_client
 from clients.models import Membership
-from dashboard.jobs.overview import bars_by_day
+from dashboard.results.day_charts import bars_by_day
 from jobs.lifecycle import usage
 from jobs.queue import forecast
 from tests.dashboard.browsing import browser_of, text_of
