@@ -146,6 +146,7 @@ class SiteData:
 
     def make_key(self, visitor: Visitor) -> None:
         visitor.open(self.clients["guild-bot"])
+        visitor.reveal("New key")
         visitor.fill(name="for the night")
         visitor.press("Create key")
 
@@ -155,6 +156,7 @@ class SiteData:
 
     def invite(self, visitor: Visitor, email: str = "somebody.else@example.com") -> None:
         visitor.open(f"{ACCOUNT}/people")
+        visitor.reveal("New invitation")
         visitor.fill(email=email)
         visitor.press("Send invitation")
 
@@ -230,6 +232,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
     }
     clients = {"default": find_client(visitor, "default")}
     clients |= {name: make_client(visitor, name) for name in ("new-bot", "forgotten-bot", "guild-bot")}
+    visitor.reveal("New key")
     visitor.fill(name="laptop")
     visitor.press("Create key")
     visitor.follow("guild-bot")
@@ -257,6 +260,7 @@ def find_client(visitor: Visitor, name: str) -> str:
 
 def make_client(visitor: Visitor, name: str) -> str:
     visitor.open(f"{ACCOUNT}/clients")
+    visitor.reveal("New client")
     visitor.fill(name=name)
     visitor.press("Create client")
     return visitor.page.url.removeprefix(visitor.site)
