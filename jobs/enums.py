@@ -212,3 +212,24 @@ class StageLabel(models.TextChoices):
     INTERMEDIATE = "intermediate"
     # The last of several, with the job's own target error.
     FINAL = "final"
+
+
+class VerdictKind(models.TextChoices):
+    """What a result says about its variants or actors (docs/reference/api.md#verdict)."""
+
+    # One variant is clearly better than the baseline and than all others.
+    BEST = "best"
+    # One variant is clearly better than the baseline, but not than all others.
+    UPGRADE = "upgrade"
+    # Several variants are clearly better than the baseline. The best of them cannot be told apart.
+    TIED = "tied"
+    # No variant is clearly better than the baseline.
+    NONE_BETTER = "none_better"
+    # The profile has one actor and nothing to compare.
+    NO_VARIANTS = "no_variants"
+    # One actor is clearly better than all others.
+    BEST_ACTOR = "best_actor"
+    # The best actors cannot be told apart.
+    TIED_ACTORS = "tied_actors"
+    # The figures are not good enough for a verdict.
+    UNKNOWN = "unknown"

@@ -13,6 +13,9 @@ LARGEST_NUMBER = 1e30
 SMALLEST_NUMBER = 1e-30
 # No simulation has more; larger figures would overflow.
 MAX_FIGHTS = 10**12
+# With fewer fights, an estimated error can be close to 0 by chance. The simulator checks the error after a hundred
+# fights, less the first one of each thread.
+MIN_FIGHTS = 80
 MAX_ERRORS = 20
 # Standard errors in half of a 95 % confidence interval
 CONFIDENCE = 1.96

@@ -6,11 +6,10 @@ from urllib.parse import urlencode
 
 from dashboard.results import actor, names
 from dashboard.results.headline import Spread, strips
-from dashboard.results.page import METRICS
-from dashboard.results.ranking import EVEN, GAIN, LOSS
 from dashboard.results.scale import Scale
 from jobs.results import comparison
 from jobs.results.comparison import AbilityRow, Comparison, Option, Row, Side
+from jobs.results.verdicts import EVEN, GAIN, LOSS, METRICS
 
 LETTERS = "ABCD"
 MIN_JOBS = 2

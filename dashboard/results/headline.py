@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.results.ranking import Compared
 from dashboard.results.scale import Scale
 from jobs.models import Job
 from jobs.results.details import Actor, Fight
 from jobs.results.rankings import Entry
+from jobs.results.verdicts import Compared
 
 VARIANT, ACTOR = "variant", "actor"
 # Room for the numbers beside the ends of a strip, as a part of the width

@@ -8,13 +8,12 @@ from dashboard.results import headline
 from dashboard.results.actor import ActorView, Who, view_of, who_of
 from dashboard.results.headline import Reading, facts, readings
 from dashboard.results.options import Options
-from dashboard.results.ranking import Compared, Filters, Group, Ranking, filters_of, groups_of, ranking_of
+from dashboard.results.ranking import Filters, Group, Ranking, filters_of, groups_of, ranking_of
 from jobs.models import Job
-from jobs.results import labels, rankings
+from jobs.results import labels, rankings, verdicts
 from jobs.results.details import Actor, Details, FightLength, details_of
 from jobs.results.rankings import Entry
 
-METRICS = {"dps": "DPS", "raid_dps": "Raid DPS"}
 # Actors that are shown side by side; more are shown one at a time.
 MAX_BESIDE = 4
 # In percent. A stage with 1 of 10,000 profilesets stays visible.
@@ -83,14 +82,11 @@ class _Builder:
         self.listed: Mapping[str, Any] = (self.main or {}).get("profilesets", {})
         self.fight = details.fight if details else None
         self.actors = details.actors if details else ()
-        best = rankings.listed(self.listed.get("results", []))
-        # Only the entries in the summary have their smallest and largest values.
-        self.profilesets = [*best, *entries[len(best) :]]
-        own = rankings.listed([self.main], first=0)[0] if self.main else None
-        self.variants = Compared(self.profilesets, own, base=options.base) if own else None
+        self.variants = verdicts.variants_of(self.summary, entries=entries, base=options.base)
+        self.profilesets = self.variants.entries if self.variants else ()
         # A page with two rankings has the filters of one.
         self.actor_options = Options() if self.profilesets else options
-        self.others = self._other_actors()
+        self.others = verdicts.actors_of(self.summary, base=self.actor_options.base)
 
     def result(self) -> Result:
         views, current = self._views()
@@ -100,7 +96,7 @@ class _Builder:
         stages: Mapping[str, Any] = self.summary.get("multiStage", {})
         variants = ranked.count if ranked else 0
         return Result(
-            metric=METRICS.get(str(self.summary.get("metric")), "DPS"),
+            metric=verdicts.unit_of(self.summary),
             actor=self.main,
             who=who_of(self.actors[0]) if self.main and self.actors else None,
             readings=self._readings(),
@@ -126,15 +122,6 @@ class _Builder:
         if self.variants:
             return readings(self.variants, actor, noun=headline.VARIANT)
         return readings(self.others, actor, noun=headline.ACTOR) if self.others else []
-
-    def _other_actors(self) -> Compared | None:
-        """Return the other actors, compared with the first one, or None for a single actor."""
-        listed = self.summary.get("actors", {}).get("results")
-        if not listed:
-            return None
-        others = sorted(listed[1:], key=lambda actor: -actor["mean"])
-        (first,) = rankings.listed(listed[:1], first=0)
-        return Compared(rankings.listed(others), first, base=self.actor_options.base)
 
     def _rankings(self) -> tuple[Ranking | None, Ranking | None]:
         """Return the ranking of profilesets and that of several actors. Each is None without entries."""

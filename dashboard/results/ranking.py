@@ -10,7 +10,8 @@ from typing import Any
 
 from dashboard.results import names, scale
 from dashboard.results.options import UPGRADES, Options
-from jobs.results.rankings import Entry, differs
+from jobs.results.rankings import Entry
+from jobs.results.verdicts import EVEN, GAIN, LOSS, Compared
 
 ROWS = 200
 TICKS = 4
@@ -18,35 +19,6 @@ MAX_GROUPS = 12
 LEAST_ENTRIES = 2
 # Dots of a group that are closer are drawn as one.
 DOT_STEP = 10
-GAIN, LOSS, EVEN = "gain", "loss", "even"
-
-
-class Compared:
-    """Entries, best first, and the kind of each compared with the baseline: the chosen entry, or else `own`.
-
-    The place of each entry is its number. `own` is the entry of the profile itself, and not one of them.
-    """
-
-    def __init__(self, entries: Sequence[Entry], own: Entry, *, base: int) -> None:
-        self.entries, self.own = entries, own
-        self.baseline = entries[base - 1] if 0 < base <= len(entries) else own
-        self.kinds = [self.kind_of(entry) for entry in entries]
-
-    def kind_of(self, entry: Entry) -> str:
-        """Return GAIN, LOSS, or EVEN for a difference within the margin of error; empty for the baseline itself."""
-        if entry is self.baseline:
-            return ""
-        if not differs(entry, self.baseline):
-            return EVEN
-        return GAIN if entry.mean > self.baseline.mean else LOSS
-
-    def change(self, value: float) -> float:
-        """Return by how many percent a value exceeds the baseline's mean, which must not be zero."""
-        return (value - self.baseline.mean) / abs(self.baseline.mean) * 100
-
-    def change_of(self, entry: Entry) -> float | None:
-        """Return by how many percent an entry is better; None for the baseline, and if its mean is zero."""
-        return None if entry is self.baseline or not self.baseline.mean else self.change(entry.mean)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +35,8 @@ class RankedRow:
     error: float
     kind: str
     difference: float | None
+    # The margin of error of the difference, None if it is unknown
+    margin: float | None
     bar: str
     whisker: str
     # Whether the bar is longer than the axis
@@ -202,6 +176,7 @@ def _row(entry: Entry, compared: Compared, axis: _Axis) -> RankedRow:
         error=entry.error,
         kind=compared.kind_of(entry),
         difference=compared.change_of(entry),
+        margin=compared.margin_of(entry),
         bar=axis.bar(entry),
         whisker=axis.whisker(entry),
         is_cut=not axis.scale.contains(axis.value(entry.mean)),

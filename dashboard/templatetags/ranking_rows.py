@@ -8,8 +8,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.results import names
-from dashboard.results.ranking import EVEN, RankedRow, Ranking
-from dashboard.templatetags.job_labels import change, whole
+from dashboard.results.ranking import RankedRow, Ranking
+from dashboard.templatetags.job_labels import UNKNOWN, whole
+from jobs.results.verdicts import margin_text, percent
 
 register = template.Library()
 
@@ -17,16 +18,16 @@ ROW = (
     '<tr class="{kind}"><td>{place}</td><th scope="row"><bdi{title}>{prefix}{name}</bdi>{tag}</th>'
     '<td><svg viewBox="0 0 1000 34" preserveAspectRatio="none" aria-hidden="true"><use href="#{ranking_id}-grid"/>'
     '<path class="b" d="{bar}"/><path class="w" d="{whisker}"/></svg>{cut}</td>'
-    "<td>{mean} <span>± {error}</span></td><td>{difference}{note}</td></tr>"
+    "<td>{mean} <span>± {error}</span></td><td>{difference}{margin}</td></tr>"
 )
 PLACE_BUTTON = '<button name="base" value="{0}" title="Use as baseline">{0}</button>'
-BASELINE_TAG, PROFILE_TAG, CUT, NOTE, NOTHING = map(
+MARGIN = " <span>± {}</span>"
+BASELINE_TAG, PROFILE_TAG, CUT, NOTHING = map(
     mark_safe,  # constants
     (
         ' <span class="tag">Baseline</span>',
         ' <span class="tag">Profile</span>',
         '<span class="cut" aria-hidden="true">»</span>',
-        '<span class="visually-hidden">, within the margin of error</span>',
         "",
     ),
 )
@@ -54,8 +55,8 @@ def _cells(row: RankedRow, *, has_buttons: bool) -> dict[str, str]:
         "cut": CUT if row.is_cut else NOTHING,
         "mean": whole(row.mean),
         "error": whole(row.error),
-        "difference": change(row.difference),
-        "note": NOTE if row.kind == EVEN else NOTHING,
+        "difference": UNKNOWN if row.difference is None else percent(row.difference, row.margin),
+        "margin": NOTHING if row.margin is None else format_html(MARGIN, margin_text(row.margin)),
     }
 
 

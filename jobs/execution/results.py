@@ -79,6 +79,8 @@ class Results:
             return None
         stages = self.stages if self.plan.enabled else []
         multistage = {"enabled": self.plan.enabled, "reason": self.plan.reason, "stages": stages}
+        if self.widening > 1:
+            multistage["widening"] = round(self.widening, 3)
         summary = reports.summarise(self.report, metric=self.metric, multistage=multistage, partial=partial)
         found = shortfall.of_partial(self.report, asked) if partial else self._of_complete(self.report, asked)
         warnings = self.listed_warnings(found)

@@ -14,13 +14,11 @@ from jobs.enums import MultistageReason, StageLabel
 from simc.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, with_limits
 from simc.profiles.numbers import Bounds, read_integer, read_number
 from simc.profiles.selection import remaining_lines
-from simc.reports import Profileset, Statistics, fights_of
+from simc.reports import MIN_FIGHTS, Profileset, Statistics, fights_of
 
 SUFFIX = "~replicate"
 # Enough to measure the difference. More would take too much of the simulator's memory.
 MAX_REPLICATED = 1000
-# The simulator checks the error after a hundred fights, less the first one of each thread.
-MIN_FIGHTS = 80
 
 
 def names_for(profilesets: Sequence[str]) -> dict[str, str]:

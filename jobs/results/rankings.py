@@ -5,7 +5,6 @@ compressed with zlib.
 """
 
 import json
-import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jobs.artifacts import retention
 from jobs.models import Job, JobRanking
-from simc.reports import LISTED_RESULTS, Profileset
+from simc.reports import LISTED_RESULTS, MIN_FIGHTS, Profileset, fights_of
 
 # The number of profilesets in a summary
 LISTED = LISTED_RESULTS
@@ -38,11 +37,8 @@ class Entry(NamedTuple):
     # The smallest value of all iterations
     low: float | None = None
     high: float | None = None
-
-
-def differs(entry: Entry, other: Entry) -> bool:
-    """Return whether two means differ by more than their combined 95 % margin of error."""
-    return abs(entry.mean - other.mean) > math.hypot(entry.error, other.error)
+    # Whether there were too few fights to estimate the error
+    has_few_fights: bool = False
 
 
 def listed(results: Iterable[Mapping[str, Any]], *, first: int = 1) -> list[Entry]:
@@ -59,6 +55,7 @@ def listed(results: Iterable[Mapping[str, Any]], *, first: int = 1) -> list[Entr
             each.get("stage"),
             _float(each.get("min")),
             _float(each.get("max")),
+            0 < fights_of(each.get("stddev", 0.0), each.get("mean_stddev", 0.0)) < MIN_FIGHTS,
         )
         for number, each in enumerate(results, first)
     ]

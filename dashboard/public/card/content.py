@@ -9,12 +9,11 @@ from django.conf import settings
 
 from dashboard.results import names
 from dashboard.results.headline import Spread
-from dashboard.results.page import METRICS
-from dashboard.results.ranking import EVEN, Compared
 from jobs.models import Job
 from jobs.results import labels
 from jobs.results.details import Actor, Details, Fight
 from jobs.results.rankings import Entry, listed
+from jobs.results.verdicts import EVEN, METRICS, Compared
 
 LISTED = 3
 # Larger numbers and percentages are shown as powers of ten.

@@ -16,8 +16,8 @@ from PIL.ImageFont import FreeTypeFont
 
 from dashboard.public.card.content import Bar, Card, Headline, number
 from dashboard.results.headline import Spread
-from dashboard.results.ranking import EVEN, GAIN, LOSS
 from dashboard.results.scale import Scale
+from jobs.results.verdicts import EVEN, GAIN, LOSS
 
 FONTS = Path(settings.BASE_DIR) / "static" / "fonts"
 ELLIPSIS = "…"

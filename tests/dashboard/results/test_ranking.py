@@ -52,8 +52,8 @@ def test_whiskers_span_the_interval() -> None:
 
 
 def test_a_difference_within_the_error_is_neither_better_nor_worse() -> None:
-    # The combined margin of error is √2.
-    ranking = ranking_of(compared(101.5, 101.4, 98.5))
+    # The combined margin of error is √2, and 1.22 times as large for three comparisons.
+    ranking = ranking_of(compared(101.8, 101.7, 98.2))
     assert [row.kind for row in ranking.rows] == ["gain", "even", "", "loss"]
     assert (ranking.gains, ranking.even, ranking.losses) == (1, 1, 1)
 

@@ -13,7 +13,7 @@ from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job, JobRanking
 from jobs.results import rankings
-from jobs.results.rankings import LISTED, Entry, differs
+from jobs.results.rankings import LISTED, Entry
 from simc.reports import Profileset, Statistics
 from tests.factories import make_running_job
 
@@ -54,12 +54,6 @@ def test_a_list_that_does_not_fit_is_cut_at_its_end() -> None:
 @pytest.mark.parametrize("content", [b"", b"x", zlib.compress(b"[]"), zlib.compress(b'{"names": 1}')], ids=repr)
 def test_an_unreadable_list_is_empty(content: bytes) -> None:
     assert rankings.unpacked(content) == []
-
-
-def test_means_differ_beyond_the_combined_error() -> None:
-    base = Entry(0, "base", 100.0, 3.0)
-    assert not differs(base, Entry(1, "close", 105.0, 4.0))
-    assert differs(base, Entry(1, "far", 105.1, 4.0))
 
 
 def stored_for(job: Job, *, summary_count: int) -> list[Entry]:
