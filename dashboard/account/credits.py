@@ -1,7 +1,6 @@
 """Credits of an account: balances, credit history and monthly usage, also as CSV."""
 
-import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date
 from typing import Any
 
@@ -14,6 +13,7 @@ from billing.models import Account, Entry
 from billing.statement import Kind, Line
 from clients import accounts
 from dashboard.access import AccountAccess, account_page
+from dashboard.account.csv_files import csv_response
 from dashboard.paging import ROWS, Page, id_in_cursor, make_page
 from dashboard.results.day_charts import bars_by_day, line_by_day
 from jobs.artifacts import retention, storage
@@ -171,7 +171,7 @@ def entries_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpRes
         )
         for entry in statement.each_entry(access.account)
     )
-    return _table(f"{access.account}-credits.csv", ENTRY_COLUMNS, rows)
+    return csv_response(f"{access.account}-credits.csv", ENTRY_COLUMNS, rows)
 
 
 @account_page()
@@ -190,25 +190,4 @@ def usage_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpRespo
         )
         for row in usage.each_row(access.account, month)
     )
-    return _table(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)
-
-
-class _LineWriter:
-    """File object for `csv.writer` that returns each line."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
-def _table(name: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> StreamingHttpResponse:
-    """Return a streamed CSV file (RFC 4180)."""
-    writer = csv.writer(_LineWriter(), lineterminator="\r\n")
-
-    def lines() -> Iterator[str]:
-        yield writer.writerow(columns)
-        for row in rows:
-            yield writer.writerow(row)
-
-    response = StreamingHttpResponse(lines(), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return csv_response(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)

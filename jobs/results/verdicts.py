@@ -84,6 +84,7 @@ class Compared:
         self.baseline = entries[base - 1] if 0 < base <= len(entries) else own
         self.count = max(count, len(entries))
         self.is_candidate, self.partial = is_candidate, partial
+        self.widening = widening
         self.comparisons = self.count if self.baseline is own else math.comb(self.count + 1, 2)
         self.factor = widening * widened(self.comparisons)
         self.kinds = [self.kind_of(entry) for entry in entries]

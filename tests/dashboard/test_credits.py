@@ -72,7 +72,13 @@ def test_the_credit_history_describes_entries(owner: Membership) -> None:
     door.hold(owner.account, 120, job_id=123)
     door.settle(123, spent=110)
     text = text_of(page(owner, "credits"))
-    for expected in ("Available 40", "Reserved for jobs 0", "Credits added: Invoice 7", "+50", "−110 40"):
+    for expected in (
+        "Available 40",
+        "Reserved for jobs 0",
+        "Credits added: Invoice 7",
+        "+50",
+        "\N{MINUS SIGN}110 40",
+    ):
         assert expected in text
     assert "&lt;b&gt;Welcome" in text
 
