@@ -89,9 +89,9 @@ def _start(supervisor: Supervisor, folder: DataFolder, listener: socket.socket) 
         print_message("The admin does not require a second factor here (ADMIN_REQUIRES_MFA=false).")
     environment = _program_environment(settings)
     print_message("Migrating the database, and creating the demo account with the built-in simulator…")
-    # One process for both: a second one would need a second more to start.
+    # One process for everything: a second one would need a second more to start.
     stored = json.dumps(secrets.get("demo", {}))
-    done = _python("manage.py", "seedlocal", "--migrate", environment=environment, stdin=stored)
+    done = _python("manage.py", "seedlocal", "--prepare", environment=environment, stdin=stored)
     if done.returncode:
         raise LocalStackError(f"`manage.py seedlocal` failed:\n{(done.stdout + done.stderr)[-4000:]}")
     demo: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
@@ -141,6 +141,7 @@ def _settings(folder: DataFolder, *, port: int, secret_key: str) -> dict[str, st
     defaults = {
         "SECRET_KEY": secret_key,
         "DATA_DIR": str(folder.files),
+        "STATIC_ROOT": str(folder.path / "static"),
         "PUBLIC_BASE_URL": f"http://{HOST}:{port}",
         "ALLOWED_HOSTS": f"{HOST},localhost",
         "SECURE_COOKIES": "false",  # the local stack uses plain HTTP

@@ -261,14 +261,20 @@ CELERY_BEAT_SCHEDULE = {
     "forget-sessions": {"task": "dashboard.tasks.forget_sessions", "schedule": 3600},
 }
 
-STORAGES = {
-    "default": _artifact_storage(),
-    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-}
-# WhiteNoise finds the static files itself, so `collectstatic` is not needed.
+# The folder that `collectstatic` filled with hashed and compressed files. Without it, WhiteNoise serves the files
+# of the checkout as they are.
+STATIC_ROOT = env.text("STATIC_ROOT") and Path(env.text("STATIC_ROOT")).resolve()
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = True
+WHITENOISE_USE_FINDERS = not STATIC_ROOT
+STORAGES = {
+    "default": _artifact_storage(),
+    "staticfiles": {
+        "BACKEND": "simservice.web.static_files.CollectedFiles"
+        if STATIC_ROOT
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["clients.authentication.KeyAuthentication"],

@@ -22,6 +22,7 @@ from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 from simservice.web import error_pages, health
 from simservice.web.error_pages import is_api_path, render_error, wants_json
 from simservice.web.health import metrics
+from simservice.web.static_files import another_version
 
 admin.autodiscover()
 access.require_two_factor(admin.site)
@@ -37,6 +38,7 @@ urlpatterns = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics),
+    path("static/<path:name>", another_version),
 ]
 
 

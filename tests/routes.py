@@ -57,6 +57,7 @@ OPEN = {
     "docs/guides": 200,
     "docs/guides/<slug:guide>": 200,
     "docs/<slug:page>": 200,
+    "static/<path:name>": 404,
     "metrics": 404,  # unless a deployment opens it
 }
 # Login pages, with the status for a stranger and for a logged-in user.

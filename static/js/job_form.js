@@ -92,7 +92,7 @@ async function check() {
 
 function setChecking(is) {
   isChecking = is;
-  document.querySelector(".check").setAttribute("aria-busy", String(is));
+  document.querySelector(".job-check").setAttribute("aria-busy", String(is));
 }
 
 async function answer() {

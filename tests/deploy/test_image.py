@@ -125,6 +125,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
             "DATABASE_URL": url,
             "REDIS_URL": os.environ["REDIS_URL"],
             "DATA_DIR": str(folder / "data"),
+            "STATIC_ROOT": str(folder / "app" / "staticfiles"),
             "TMPDIR": str(folder / "tmp"),
             "SANDBOX": "auto",
             "TRUSTED_PROXIES": "1",
@@ -133,9 +134,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         }
         image = Image(folder, variables)
         # Outside bubblewrap, so that the modules are compiled, as in the image.
-        python, migrate = str(environment / "bin" / "python"), ["manage.py", "migrate", "--no-input"]
-        compiling = variables | {"PYTHONDONTWRITEBYTECODE": ""}
-        subprocess.run([python, *migrate], cwd=folder / "app", env=compiling, stdout=subprocess.DEVNULL, check=True)
+        python, compiling = str(environment / "bin" / "python"), variables | {"PYTHONDONTWRITEBYTECODE": ""}
+        for command in ("collectstatic", "migrate"):
+            done = [python, "manage.py", command, "--no-input", "--verbosity", "0"]
+            subprocess.run(done, cwd=folder / "app", env=compiling, check=True)
         yield image
 
 
@@ -188,6 +190,8 @@ def test_pages_and_files_are_served(behind_the_proxy: tuple[str, object], sessio
         "/v1/openapi.json",
     ):
         assert session.get(address + path, timeout=10).status_code == 200, path
+    stylesheet = re.findall(r'href="(/static/css/site\.[0-9a-f]{12}\.css)"', session.get(address).text)[0]
+    assert session.get(address + stylesheet, timeout=10).headers["Content-Encoding"] == "gzip"
     for path in ("/metrics", "/readyz"):
         assert session.get(address + path, timeout=10).status_code == 404
 

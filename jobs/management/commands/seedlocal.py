@@ -57,11 +57,14 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--migrate", action="store_true", help="First migrate the database.")
+        parser.add_argument(
+            "--prepare", action="store_true", help="First migrate the database and collect the static files."
+        )
 
-    def handle(self, *args: Any, migrate: bool, **options: Any) -> None:
-        if migrate:
+    def handle(self, *args: Any, prepare: bool, **options: Any) -> None:
+        if prepare:
             call_command("migrate", interactive=False, verbosity=0)
+            call_command("collectstatic", interactive=False, verbosity=0)
         saved: dict[str, str] = json.loads(sys.stdin.read() or "{}")
         try:
             lacking = layers.missing(runner.probe_sandbox())
