@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.template.defaultfilters import pluralize
 from django.urls import reverse
@@ -33,10 +33,12 @@ from simservice.postgresql.connections import StatementTimeout, statement_timeou
 
 STATEMENT_TIMEOUT_MS = 1_000
 BATCH = 2_000
+DATE = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
 USER_ID = re.compile(r"[0-9]{0,18}")
 
 
-class ActionGroup(NamedTuple):
+@dataclass(frozen=True)
+class ActionGroup:
     """A filter of the list; `targets` are the first parts of its actions."""
 
     name: str
@@ -100,29 +102,20 @@ CSV_COLUMNS = ("at", "actor", "action", "target", "description", "address")
 class Filters(forms.Form):
     """The filters of the list, besides the type and the user."""
 
-    since = forms.DateField(label="From (UTC)", required=False)
-    until = forms.DateField(label="To (UTC)", required=False)
-    text = forms.CharField(required=False, max_length=100)
+    since = forms.DateField(label="From (UTC)", required=False, widget=DATE)
+    until = forms.DateField(label="To (UTC)", required=False, widget=DATE)
+    text = forms.CharField(required=False, max_length=100, widget=forms.TextInput(attrs={"type": "search"}))
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in ("since", "until"):
-            self.fields[name].widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
-        self.fields["text"].widget.attrs["type"] = "search"
 
-    def bounds(self) -> dict[str, Any]:
-        """Return the filters for `audit.matching`."""
-        since, until = self.cleaned_data["since"], self.cleaned_data["until"]
-        is_last = until is None or until == date.max
-        return {
-            "since": since and midnight(since),
-            "until": None if is_last else midnight(until + timedelta(days=1)),
-            "text": self.cleaned_data["text"],
-        }
-
-    @property
-    def is_active(self) -> bool:
-        return self.is_valid() and any(self.cleaned_data.values())
+def _bounds(filters: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the form as the filters of `audit.matching`."""
+    since, until = filters["since"], filters["until"]
+    is_last = until is None or until == date.max
+    return {
+        "since": since and midnight(since),
+        "until": None if is_last else midnight(until + timedelta(days=1)),
+        "text": filters["text"],
+    }
 
 
 @dataclass(frozen=True)
@@ -145,14 +138,14 @@ class Query:
     def events(self, account: Account) -> QuerySet[AuditEvent]:
         """Return the account's events that match. The form must be valid."""
         events = audit.events_of(account, actions=self.group.actions, user_id=self.user_id)
-        return audit.matching(events, **self.form.bounds())
+        return audit.matching(events, **_bounds(self.form.cleaned_data))
 
 
 @account_page(read=Role.OWNER)
 def audit_log(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """List changes, newest first."""
     query = Query.of(request)
-    kept = {name: value for name, value in request.GET.items() if value and name != "after"}
+    kept = {name: str(value) for name, value in request.GET.items() if value and name != "after"}
     context: dict[str, Any] = {
         "section": "audit",
         "group": query.group,
@@ -163,6 +156,7 @@ def audit_log(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "export": urlencode(kept),
     }
     if query.form.is_valid():
+        context["is_filtered"] = any(query.form.cleaned_data.values())
         try:
             with statement_timeout(STATEMENT_TIMEOUT_MS):
                 page = page_of(request, query.events(access.account), account_id=access.account.pk)
@@ -182,7 +176,7 @@ def _without(kept: Mapping[str, str], name: str, **others: str) -> str:
 
 
 @account_page(read=Role.OWNER)
-def audit_csv(request: HttpRequest, access: AccountAccess) -> HttpResponse:
+def audit_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpResponse:
     """Return all matching changes as CSV, newest first. Raises Http404 for invalid filters."""
     query = Query.of(request)
     if not query.form.is_valid():

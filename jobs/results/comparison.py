@@ -273,7 +273,7 @@ class AbilityRow:
     """The DPS of an ability in each job, and its differences from the first job.
 
     A value is None if it is unknown, or if the actor does not use the ability, which then counts as zero. A
-    difference is None if it is unknown, and clear if it exceeds the margin of error of the whole: abilities have none.
+    difference is None if it is unknown, and clear if it exceeds the margin of error of the whole.
     """
 
     name: str

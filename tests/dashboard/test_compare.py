@@ -245,9 +245,9 @@ def test_variants_are_the_first_table(owner: Membership) -> None:
         text = text_of(response)
         assert "Clearly higher in B: 0, clearly lower: 1, within the margin of error: 0." in text
         assert (
-            "Baseline 100 ± 1 100 ± 1 0 % ± 2 , within the margin of error Ring 130 ± 1 120 ± 1 \N{MINUS SIGN}8 % ± 1"
-            in text
-        )
+            "Baseline 100 ± 1 100 ± 1 0 % ± 2 , within the margin of error "
+            "Ring 130 ± 1 120 ± 1 \N{MINUS SIGN}8 % ± 1"
+        ) in text
         assert "1 variant only in A &lt;img src=x" in text
         assert "1 variant only in B Hat" in text
         assert text.index("Clearly higher in B") < text.index("The same in all jobs")
