@@ -94,5 +94,5 @@ def test_the_overview_makes_few_queries(
     for _ in range(3):
         make_completed_job(client=default_client(owner.account))
     http = browser_of(owner)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         http.get(f"/dashboard/{owner.account}/")
