@@ -12,8 +12,6 @@ from jobs.results import outlines, verdicts
 from jobs.results.outlines import Outline
 from jobs.results.verdicts import Verdict
 
-MAX_SECONDS = 24 * 3600
-
 
 @dataclass(frozen=True, kw_only=True)
 class JobRow:
@@ -53,7 +51,7 @@ def _row(job: Job, outline: Outline, percent: float | None) -> JobRow:
         variants=(main.get("profilesets") or {}).get("count", 0),
         verdict=verdicts.verdict_of(job),
         error=_error_of(main) if job.has_result else None,
-        fight=_fight_of(outline),
+        fight=outline.fight,
         percent=percent,
     )
 
@@ -63,13 +61,3 @@ def _error_of(main: dict[str, float]) -> float | None:
     mean, error = float(main.get("mean") or 0), float(main.get("mean_error") or 0)
     percent = error / mean * 100 if mean > 0 else math.inf
     return percent if 0 < percent < math.inf else None
-
-
-def _fight_of(outline: Outline) -> str:
-    """Return what a profile says about the fight, for example "Patchwerk, 3 targets, 5:00"."""
-    parts = [names.titled(outline.fight_style)] if outline.fight_style else []
-    if outline.targets and outline.targets > 0:
-        parts.append(f"{outline.targets:,} target{'' if outline.targets == 1 else 's'}")
-    if outline.seconds and 0 < outline.seconds < MAX_SECONDS:
-        parts.append("{}:{:02}".format(*divmod(round(outline.seconds), 60)))
-    return ", ".join(parts)

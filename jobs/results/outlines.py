@@ -15,6 +15,8 @@ from simc.profiles.numbers import read_integer, read_number
 
 HEAD_CHARACTERS = 6_000
 MAX_VALUE_CHARACTERS = 40
+# Longer fights are not simulated.
+MAX_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +28,16 @@ class Outline:
     fight_style: str = ""
     targets: int | None = None
     seconds: float | None = None
+
+    @property
+    def fight(self) -> str:
+        """Return what the profile says about the fight, for example "Patchwerk, 3 targets, 5:00"."""
+        parts = [self.fight_style.replace("_", " ")] if self.fight_style else []
+        if self.targets and self.targets > 0:
+            parts.append(f"{self.targets:,} target{'' if self.targets == 1 else 's'}")
+        if self.seconds and 0 < self.seconds < MAX_SECONDS:
+            parts.append("{}:{:02}".format(*divmod(round(self.seconds), 60)))
+        return ", ".join(parts)
 
 
 def outlines_of(jobs: Sequence[Job]) -> dict[int, Outline]:

@@ -76,7 +76,7 @@ def test_a_running_job_shows_its_progress_and_refreshes(owner: Membership) -> No
     assert f'hx-get="/dashboard/{owner.account}/jobs?order=oldest"' in content
 
 
-@pytest.mark.parametrize(("style", "shown"), [("", ""), ("patchwerk", "Patchwerk"), (EVIL, EVIL)])
+@pytest.mark.parametrize(("style", "shown"), [("", ""), ("patch_werk", "patch werk"), (EVIL, EVIL)])
 def test_hostile_and_missing_options_of_a_fight(owner: Membership, style: str, shown: str) -> None:
     text = f'mage="x"\nfight_style="{style}"\ndesired_targets=-1\nmax_time=nan\n'
     make_completed_job(client=default_client(owner.account), text=text)
