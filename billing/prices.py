@@ -21,10 +21,14 @@ def in_words(
     if not milliseconds:
         return f"Fee: {fee:,} credits" if charged else "Not charged, because no simulator ran"
     seconds, ran = -(-milliseconds // 1000), milliseconds / 1000
-    shown = f"{ran:,.1f}" if round(ran, 1) != seconds else f"{ran:,.3f}"
     on_slots = f" on {slots} slots" if slots and slots > 1 else ""
-    rounding = f" billed ({shown} s{on_slots}, rounded up)" if milliseconds % 1000 or on_slots else ""
-    price = f"{seconds:,} s{rounding} × {credits_per_second:,} credit{'' if credits_per_second == 1 else 's'}"
+    if milliseconds % 1000:
+        # As many decimals as show that it is not a whole number
+        exact = next(text for digits in (1, 2, 3) if not (text := f"{ran:,.{digits}f}").endswith("0" * digits))
+        time = f"{seconds:,} s billed ({exact} s{on_slots}, rounded up)"
+    else:
+        time = f"{seconds:,} s{on_slots}"
+    price = f"{time} × {credits_per_second:,} credit{'' if credits_per_second == 1 else 's'}"
     extra = f" + {fee:,} fee" if fee else ""
     if charged - fee == of_time(milliseconds, credits_per_second=credits_per_second):
         return f"{price}{extra} = {charged:,}"

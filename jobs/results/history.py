@@ -48,6 +48,7 @@ FIGURES = """(
     FROM jsonb_to_record(jobs_job.summary) AS summary(metric text, "mainActor" jsonb)
     WHERE summary."mainActor" ->> 'mean' IS NOT NULL
 )"""
+NO_OUTLINE = Outline()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class Point:
     job: Job
     entry: Entry
     equipment: str = ""
-    outline: Outline = Outline()
+    outline: Outline = NO_OUTLINE
 
     @property
     def mean(self) -> float:
@@ -130,8 +131,9 @@ def characters_of(account: Account) -> list[str]:
 
 
 def latest_character(account: Account) -> str:
-    """Return the character of the newest completed job that has one, empty if there is none."""
+    """Return the character of the newest completed job with a result for one, empty if there is none."""
     newest = Job.objects.filter(pk__in=_newest(_completed(account), LATEST_JOBS)).order_by("-pk")
+    newest = newest.filter(summary__mainActor__mean__isnull=False)
     return next(filter(is_visible, newest.values_list("character", flat=True)), "")
 
 
@@ -172,7 +174,7 @@ def _point(job: Job, outline: Outline | None) -> Point | None:
     Its class and specialization are not part of the outline, because the character has them.
     """
     metric, figures, equipment = vars(job)["figures"] or (None, None, "")
-    if metric != "dps":
+    if metric != "dps" or figures is None:
         return None
-    fight = replace(outline, class_name="", specialization="") if outline else Outline()
+    fight = replace(outline, class_name="", specialization="") if outline else NO_OUTLINE
     return Point(job=job, entry=listed([figures], first=0)[0], equipment=equipment, outline=fight)

@@ -88,7 +88,7 @@ def test_the_settlement_bills_the_announced_price() -> None:
     [
         (1300, 0, 64, 1, "2 s billed (1.3 s, rounded up) × 32 credits = 64"),
         (2000, 0, 64, None, "2 s × 32 credits = 64"),
-        (1970, 0, 64, None, "2 s billed (1.970 s, rounded up) × 32 credits = 64"),
+        (1970, 0, 64, None, "2 s billed (1.97 s, rounded up) × 32 credits = 64"),
         (91_200, 320, 3264, 3, "92 s billed (91.2 s on 3 slots, rounded up) × 32 credits + 320 fee = 3,264"),
         (
             5_000_100,
@@ -97,6 +97,8 @@ def test_the_settlement_bills_the_announced_price() -> None:
             None,
             "5,001 s billed (5,000.1 s, rounded up) × 32 credits, charged up to the reserved 57,600 credits",
         ),
+        (6001, 0, 224, None, "7 s billed (6.001 s, rounded up) × 32 credits = 224"),
+        (6000, 0, 192, 2, "6 s on 2 slots × 32 credits = 192"),
         (None, 0, 0, None, "Not charged, because no simulator ran"),
         (None, 320, 320, None, "Fee: 320 credits"),
     ],
