@@ -5,7 +5,7 @@ Users who are not members get 404, as for an account that does not exist. Member
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
 from django.contrib.auth.models import User
@@ -55,11 +55,6 @@ class AccountAccess:
     def actor(self) -> Actor:
         """Return the user as an actor of the audit log."""
         return audit.member(self.user, self.request)
-
-    @cached_property
-    def memberships(self) -> list[Membership]:
-        """Return the user's memberships for the account menu, at most `members.MAX_LISTED`."""
-        return list(members.memberships_of(self.user)[: members.MAX_LISTED])
 
 
 def account_page(

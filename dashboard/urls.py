@@ -4,7 +4,18 @@ from django.urls import include, path
 
 from dashboard.account import audit_log, clients, deliveries, export_and_delete, people, profile, webhooks
 from dashboard.account import credits as credit_pages
-from dashboard.jobs import compare, first_steps, history, job_form, job_list, job_page, overview, run_again, sharing
+from dashboard.jobs import (
+    compare,
+    first_steps,
+    history,
+    job_form,
+    job_list,
+    job_page,
+    overview,
+    run_again,
+    search,
+    sharing,
+)
 from dashboard.login import sign_up
 from dashboard.public import docs, guides, views
 from dashboard.public.card.view import card
@@ -21,6 +32,7 @@ account_pages = [
     path("jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
     path("jobs/<id:job_id>/links", job_page.replace_links, name="replace_links"),
     path("jobs/<id:job_id>/title", job_page.rename, name="rename_job"),
+    path("search", search.search, name="search"),
     path("history", history.history, name="history"),
     path("compare", compare.compare, name="compare"),
     path("clients", clients.clients, name="clients"),

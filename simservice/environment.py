@@ -89,6 +89,14 @@ class Environment:
         """Return a list of origins: each a scheme and a host, which can begin with `*.`."""
         return self._all(name, self.names(name), _is_origin, "an origin such as https://sim.example.org")
 
+    def links(self, name: str) -> list[tuple[str, str]]:
+        """Return labels with web addresses, each entry as `Terms=https://sim.example.org/terms`."""
+        kind = "a label and a web address, such as Terms=https://sim.example.org/terms"
+        entries = self._all(name, self.names(name), _is_link, kind)
+        return [
+            (label.strip(), address.strip()) for label, _, address in (entry.partition("=") for entry in entries)
+        ]
+
     def flag(self, name: str, *, default: bool) -> bool:
         """Return a truth value."""
         value = self.text(name, default=str(default)).lower()
@@ -195,6 +203,11 @@ def _is_web_address(address: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _is_link(text: str) -> bool:
+    label, _, address = text.partition("=")
+    return bool(label.strip()) and _is_web_address(address.strip())
 
 
 def _is_host_with_port(text: str) -> bool:

@@ -65,6 +65,8 @@ API_RESOURCE = env.matching(
 SERVICE_BRAND = env.text("SERVICE_BRAND", default="Service")
 API_VARIANT = env.one_of("API_VARIANT", "C", "R")
 PUBLIC_BASE_URL = env.web_address("PUBLIC_BASE_URL").rstrip("/")
+# Links at the end of every page
+FOOTER_LINKS = env.links("FOOTER_LINKS")
 
 # Branches that a job can choose; the first is the default
 GIT_BRANCHES = env.names("GIT_BRANCHES", default=["midnight"])

@@ -313,7 +313,7 @@ def _page(
     check: dict[str, Any] | None = None,
 ) -> HttpResponse:
     """Render the form with the result of its check, or only that result."""
-    context = {"section": "jobs", "form": form, "check": check, "rejected": rejected}
+    context = {"section": "submit_job", "form": form, "check": check, "rejected": rejected}
     if "part" in request.POST:
         return render(request, "dashboard/job_check.html", context)
     # The browser focuses the first field with an error.

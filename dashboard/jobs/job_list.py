@@ -1,7 +1,8 @@
 """The list of an account's jobs and its filters.
 
-Each filter except the text uses an index (`jobs/models.py`). The text filter searches given titles and metadata of
-the newest `SEARCHED_JOBS` jobs that match the other filters. No query may take longer than `STATEMENT_TIMEOUT_MS`.
+Each filter except the text uses an index (`jobs/models.py`). The text filter searches given titles, characters and
+metadata of the newest `SEARCHED_JOBS` jobs that match the other filters. No query may take longer than
+`STATEMENT_TIMEOUT_MS`.
 
 Jobs are sorted by their submission, because each of these indexes is in the order of ids. Any other order would read
 and sort all jobs of an account.
@@ -46,6 +47,7 @@ ORDERS = (("", "Newest first"), (OLDEST, "Oldest first"))
 NO_FILTERS = {"status": "", "client": "", "build": "", "since": None, "until": None, "text": "", "order": ""}
 MAX_ACTIVE = 10_000
 MAX_CHOICES = 500
+MAX_TEXT = 100
 SEARCHED_JOBS = 5_000
 STATEMENT_TIMEOUT_MS = 1_000
 LIST_FIELDS = (
@@ -62,8 +64,7 @@ class Filters(forms.Form):
     build = forms.ChoiceField(required=False)
     since = forms.DateField(label="From (UTC)", required=False)
     until = forms.DateField(label="To (UTC)", required=False)
-    text = forms.CharField(label="Title or metadata", required=False, max_length=100)
-
+    text = forms.CharField(label="Title or character", required=False, max_length=MAX_TEXT)
     order = forms.ChoiceField(required=False, choices=ORDERS)
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
@@ -161,19 +162,16 @@ def newest(account: Account, *, count: int) -> list[Job]:
 def _search(rows: QuerySet[Job], text: str, *, is_oldest: bool = False) -> tuple[list[int], int | None]:
     """Return up to `ROWS + 1` ids of the first rows that contain a text, and the last id searched.
 
-    The text can be in the given title or the metadata. The last id searched is None if the matches fill more than
-    a page or all rows were searched.
+    The text can be in the given title, the character or the metadata. The last id searched is None if the matches
+    fill more than a page or all rows were searched.
     """
     # The text as it is encoded in JSON.
     encoded = json.dumps(text, ensure_ascii=False)[1:-1]
     searched = rows.annotate(encoded=Cast("metadata", TextField()))[:SEARCHED_JOBS]
     # An aggregate reads the slice only; a filter on `pk__in` would make the planner read the jobs of all accounts.
+    matches = Q(encoded__icontains=encoded) | Q(given_title__icontains=text) | Q(character__icontains=text)
     found = searched.aggregate(
-        ids=ArrayAgg(
-            "pk",
-            filter=Q(encoded__icontains=encoded) | Q(given_title__icontains=text),
-            order_by="pk" if is_oldest else "-pk",
-        ),
+        ids=ArrayAgg("pk", filter=matches, order_by="pk" if is_oldest else "-pk"),
         count=Count("pk"),
         last=Max("pk") if is_oldest else Min("pk"),
     )

@@ -11,8 +11,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from billing import ledger
-from clients import accounts, members
+from clients import accounts
 from dashboard.access import AccountAccess, account_page
+from dashboard.context import Navigation
 from dashboard.jobs import first_steps, job_list
 from dashboard.results.day_charts import bars_by_day
 from jobs import registry
@@ -29,25 +30,28 @@ RECENT = 5
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def choose(request: HttpRequest) -> HttpResponse:
-    """Redirect to the user's first account, or offer to open one if sign-up is allowed."""
+    """Redirect to the user's last or first account, or offer to open one if sign-up is allowed."""
     user = cast(User, request.user)
     if request.method == "POST" and settings.ALLOW_SIGNUP:
         account = accounts.open_own_account(user)
         messages.success(request, f"Account {account} created.")
         return redirect("overview", account.name)
-    first = members.memberships_of(user).first()
-    if first is not None:
-        return redirect("overview", first.account.name)
+    access = Navigation(request).access
+    if access is not None:
+        return redirect("overview", access.account.name)
     return render(request, "dashboard/no_account.html", {"may_open": settings.ALLOW_SIGNUP})
 
 
 @account_page()
 def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     """Show credits, recent jobs, usage, the queue and builds."""
+    navigation = Navigation(request)
+    navigation.remember_account()
     days = usage.last_days(access.account, count=DAYS)
     builds = registry.current()
     context = {
         "section": "overview",
+        "navigation": navigation,
         "first_steps": first_steps.checklist(request, access, builds),
         "balances": ledger.balances(access.account),
         "unfinished": usage.snapshot(access.account),

@@ -13,11 +13,12 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
-from django.views.decorators.gzip import gzip_page
 
+from dashboard.public.compression import compressed_for_visitors
 from simservice.api.addresses import api_url
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
@@ -62,17 +63,17 @@ PYTHON = {
 }
 
 
-# Public, so its compressed size reveals no secret.
-@gzip_page
+@compressed_for_visitors
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(_page(address=api_url(request), brand=settings.SERVICE_BRAND, variant=settings.API_VARIANT))
+    content = _content(address=api_url(request), brand=settings.SERVICE_BRAND, variant=settings.API_VARIANT)
+    return render(request, "docs.html", {"content": content})
 
 
 # The host name in the address comes from requests, so only a few pages are kept.
 @lru_cache(maxsize=4)
-def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  the document depends on the variant
-    """Render the page. The three arguments are all that it depends on."""
+def _content(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  the document depends on the variant
+    """Render the content of the page. The three arguments are all that it depends on."""
     from simservice.api.openapi import document  # imported late: it loads the generator (3 MB)
 
     openapi = document()
@@ -92,7 +93,7 @@ def _page(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  th
             for name, schema in openapi["components"]["schemas"].items()
         ],
     }
-    return render_to_string("docs.html", context)
+    return render_to_string("docs_content.html", context)
 
 
 def _tags(openapi: Schema, *, base: str) -> list[dict[str, Any]]:

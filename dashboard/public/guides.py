@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.safestring import mark_safe
-from django.views.decorators.gzip import gzip_page
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+from dashboard.public.compression import compressed_for_visitors
 from simservice.api.addresses import base_url
 from simservice.api.errors import family
 from simservice.api.methods import read_only
@@ -35,14 +36,20 @@ REFERENCE = {name: f"reference/{name}.md" for name in ("api", "profiles", "webho
 LOCAL_URL, LOCAL_RESOURCE, LOCAL_BRAND = "http://127.0.0.1:8000", "sim", "Service"
 
 
-# Public, so its compressed size reveals no secret.
-@gzip_page
+class Rendered(NamedTuple):
+    """A rendered file: the text of its first heading, and its HTML."""
+
+    title: str
+    html: str
+
+
+@compressed_for_visitors
 @read_only
 def guides(request: HttpRequest) -> HttpResponse:
     return _respond(request, INDEX)
 
 
-@gzip_page
+@compressed_for_visitors
 @read_only
 def guide(request: HttpRequest, guide: str) -> HttpResponse:
     if guide == INDEX or guide not in FILES:
@@ -50,7 +57,7 @@ def guide(request: HttpRequest, guide: str) -> HttpResponse:
     return _respond(request, guide)
 
 
-@gzip_page
+@compressed_for_visitors
 @read_only
 def reference(request: HttpRequest, page: str) -> HttpResponse:
     if page not in REFERENCE:
@@ -59,18 +66,16 @@ def reference(request: HttpRequest, page: str) -> HttpResponse:
 
 
 def _respond(request: HttpRequest, name: str) -> HttpResponse:
-    page = _page(name, url=base_url(request), resource=settings.API_RESOURCE, brand=settings.SERVICE_BRAND)
-    return HttpResponse(page)
+    rendered = _rendered(name, url=base_url(request), resource=settings.API_RESOURCE, brand=settings.SERVICE_BRAND)
+    return render(request, "guide.html", {"title": rendered.title, "content": rendered.html, "page": name})
 
 
 # The host name in the address comes from requests, so only a few pages are kept.
 @lru_cache(maxsize=24)
-def _page(name: str, *, url: str, resource: str, brand: str) -> str:
-    """Render a page. The arguments are all that it depends on."""
+def _rendered(name: str, *, url: str, resource: str, brand: str) -> Rendered:
+    """Render a file. The arguments are all that it depends on."""
     file = Path(settings.BASE_DIR) / "docs" / (FILES | REFERENCE)[name]
-    rendered = render(_localized(file.read_text(encoding="utf-8"), url=url, resource=resource, brand=brand))
-    context = {"brand": brand, "title": rendered.title, "content": rendered.html, "page": name}
-    return render_to_string("guide.html", context)
+    return rendered_markdown(_localized(file.read_text(encoding="utf-8"), url=url, resource=resource, brand=brand))
 
 
 def _localized(text: str, *, url: str, resource: str, brand: str) -> str:
@@ -83,14 +88,7 @@ def _localized(text: str, *, url: str, resource: str, brand: str) -> str:
     return text.replace(f"/v1/{LOCAL_RESOURCE}/", f"/v1/{resource}/")
 
 
-class Rendered(NamedTuple):
-    """A rendered file: the text of its first heading, and its HTML."""
-
-    title: str
-    html: str
-
-
-def render(text: str) -> Rendered:
+def rendered_markdown(text: str) -> Rendered:
     """Render Markdown. HTML in the text is escaped."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.core.ruler.push("headings", _add_anchors)

@@ -5,6 +5,7 @@ A page whose address only has a trailing slash too many, or lacks one, is a redi
 
 import json
 from collections.abc import Callable
+from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
@@ -32,10 +33,15 @@ INVALID = "The request is invalid."
 
 
 def render_error(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Return the response to an error: JSON or an HTML page, depending on who asks."""
+    """Return the response to an error: JSON or an HTML page, depending on who asks.
+
+    Pages about outages and floods do not read the database; the other ones keep the bar of the user.
+    """
     if wants_json(request):
         return error_response(error, request)
-    response = render(request, "error.html", {"error": error}, status=error.status)
+    is_plain = error.status == HTTPStatus.TOO_MANY_REQUESTS or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    context = {"error": error, "layout": "plain_page.html" if is_plain else "open_page.html"}
+    response = render(request, "error.html", context, status=error.status)
     for name, value in error.headers.items():
         response[name] = value
     return response

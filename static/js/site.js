@@ -39,3 +39,21 @@ document.addEventListener("click", (event) => {
     if (!menu.contains(event.target)) menu.open = false;
   }
 });
+
+// Focus the search on "/", Ctrl+K or Command+K. On narrow screens it is in the menu.
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, textarea, select, [contenteditable]");
+  const isSlash = event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey;
+  const isCommand = event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+  if (!isSlash && !isCommand) return;
+  const fields = [...document.querySelectorAll("[data-search]")];
+  if (!fields.length) return;
+  event.preventDefault();
+  let field = fields.find((one) => one.checkVisibility());
+  if (!field) {
+    field = fields.at(-1);
+    field.closest("details").open = true;
+  }
+  field.focus();
+  field.select();
+});

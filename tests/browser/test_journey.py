@@ -97,8 +97,7 @@ def enable_webhook(visitor: Visitor, receiver: Receiver) -> None:
 def submit_and_watch(visitor: Visitor) -> str:
     """Submit a job and watch its page update until the job has ended; return its address."""
     page = visitor.page
-    visitor.follow("Jobs")
-    visitor.follow("Submit job")
+    visitor.follow("Simulate")
     visitor.fill(profile=PROFILE)
     page.get_by_label("Client", exact=True).select_option("walker-bot")
     page.get_by_label("HTML report").check()

@@ -47,8 +47,7 @@ def test_a_newcomer_compares_two_runs(visitor: Visitor, friend: Visitor, stack: 
 
 
 def submit(visitor: Visitor) -> None:
-    visitor.follow("Jobs")
-    visitor.follow("Submit job")
+    visitor.follow("Simulate")
     visitor.fill(profile=EXPORT)
     visitor.press("Submit job")
     expect(visitor.page.locator("h1")).to_have_text("Explorer")

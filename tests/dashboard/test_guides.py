@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.public.guides import FILES, INDEX, REFERENCE, render, resolved
+from dashboard.public.guides import FILES, INDEX, REFERENCE, rendered_markdown, resolved
 
 NAMES = sorted(name for name in FILES if name != INDEX)
 GUIDES = [f"/docs/guides/{name}" for name in NAMES]
@@ -26,7 +26,7 @@ def ids_of(text: str) -> list[str]:
 @pytest.mark.parametrize("path", PATHS)
 def test_every_link_of_a_guide_leads_somewhere(path: str) -> None:
     text = page(path)
-    for link in re.findall(r' href="([^"]+)"', text.partition("<main")[2]):
+    for link in re.findall(r' href="([^"]+)"', text.partition("<main")[2].partition("</main>")[0]):
         target, _, anchor = link.partition("#")
         assert target.startswith("/docs") or not target or target == "/v1/openapi.json", link
         assert not anchor or anchor in ids_of(page(target or path)), link
@@ -73,12 +73,12 @@ def test_the_reference_names_the_resource_and_the_brand_of_its_deployment(settin
 
 
 def test_links_to_files_that_are_not_pages_become_text() -> None:
-    html = render("# a\n\n[b](../../examples/b.py), [c](errors.md), [d](../explanation/d.md#e).").html
+    html = rendered_markdown("# a\n\n[b](../../examples/b.py), [c](errors.md), [d](../explanation/d.md#e).").html
     assert '<p>b, <a href="/docs/errors">c</a>, d.</p>' in html
 
 
 def test_html_in_a_guide_is_escaped() -> None:
-    html = render("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n").html
+    html = rendered_markdown("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n").html
     assert "&lt;i&gt;a" in html
     assert "<script>" not in html
     assert "<pre>echo &#x27;&lt;c&gt;&#x27;</pre>" in html

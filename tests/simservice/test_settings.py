@@ -62,6 +62,8 @@ def change_environment(monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, st
         ({"ALLOWED_HOSTS": "a.example:443"}, "ALLOWED_HOSTS contains 'a.example:443', which is not a host"),
         ({"WEBHOOK_ALLOWED_ADDRESSES": "localhost"}, "WEBHOOK_ALLOWED_ADDRESSES contains 'localhost', which"),
         ({"WEBHOOK_ALLOWED_ADDRESSES": "a:65536"}, "WEBHOOK_ALLOWED_ADDRESSES contains 'a:65536', which"),
+        ({"FOOTER_LINKS": "Terms"}, "FOOTER_LINKS contains 'Terms', which is not a label and a web address"),
+        ({"FOOTER_LINKS": "a=javascript:b"}, "FOOTER_LINKS contains 'a=javascript:b', which"),
         ({"MAX_QUEUE_LENGTH": "-1"}, "MAX_QUEUE_LENGTH is -1; it must be at least 0."),
         ({"SIGNUP_CREDITS": str(10**12 + 1)}, "SIGNUP_CREDITS is 1000000000001; it must be at most 1000000000000."),
         ({"LEASE_SECONDS": "soon"}, "LEASE_SECONDS is 'soon'; it must be a whole number."),
@@ -138,6 +140,14 @@ def test_every_process_lists_all_problems_and_ends(line: str, monkeypatch: pytes
 def test_valid_settings_are_accepted(changes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     change_environment(monkeypatch, changes)
     runpy.run_path(str(SETTINGS))
+
+
+def test_a_link_has_a_label_and_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    change_environment(
+        monkeypatch, {"FOOTER_LINKS": "Terms of use = https://a.example/t?b=c, Source=http://d.example"}
+    )
+    links = [("Terms of use", "https://a.example/t?b=c"), ("Source", "http://d.example")]
+    assert runpy.run_path(str(SETTINGS))["FOOTER_LINKS"] == links
 
 
 def test_spaces_and_empty_entries_of_lists_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
