@@ -4,8 +4,8 @@ Each filter except the text uses an index (`jobs/models.py`). The text filter se
 metadata of the newest `SEARCHED_JOBS` jobs that match the other filters. No query may take longer than
 `STATEMENT_TIMEOUT_MS`.
 
-Jobs are sorted by their submission, because each of these indexes is in the order of ids. Any other order would read
-and sort all jobs of an account.
+Jobs are sorted by their submission, because each of these indexes is in the order of ids. Any other order would
+read and sort all jobs of an account.
 """
 
 import json
