@@ -5,15 +5,18 @@ Users who are not members get 404, as for an account that does not exist. Member
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 
 from billing.models import Account
 from clients import audit, members
@@ -23,15 +26,17 @@ from clients.models import Membership
 from simservice.telemetry.logs import add_log_ids
 
 P = ParamSpec("P")
+ACTIVITY_STEP = timedelta(minutes=1)
 PageView = Callable[Concatenate[HttpRequest, "AccountAccess", P], HttpResponseBase]
 
 
 @dataclass
 class AccountAccess:
-    """The account of a request and the user's membership in it."""
+    """The account of a request, the user's membership in it, and the first `members.MAX_LISTED` of the user's."""
 
     membership: Membership
     request: HttpRequest
+    memberships: list[Membership]
 
     @property
     def user(self) -> User:
@@ -57,6 +62,13 @@ class AccountAccess:
         return audit.member(self.user, self.request)
 
 
+def _record_activity(request: HttpRequest) -> None:
+    """Record when the session was last used, with a resolution of `ACTIVITY_STEP`."""
+    now = timezone.now()
+    session = UserSession.objects.filter(session_key=request.session.session_key)
+    session.filter(last_seen_at__lt=now - ACTIVITY_STEP).update(last_seen_at=now)
+
+
 def account_page(
     *, post: Role | None = None, get: bool = True, read: Role = Role.VIEWER
 ) -> Callable[[PageView[P]], Callable[..., HttpResponseBase]]:
@@ -75,11 +87,16 @@ def account_page(
                 if "HX-Request" in request.headers:
                     return HttpResponse(headers={"HX-Refresh": "true"})
                 return redirect_to_login(request.get_full_path())
-            found = Membership.objects.select_related("account__plan")
-            membership = get_object_or_404(found, user=request.user, account__name=account)
+            mine = members.memberships_of(request.user).select_related("account__plan")
+            # The bar lists them, so the page's own membership takes no query of its own.
+            listed = list(mine[: members.MAX_LISTED])
+            found = next((one for one in listed if one.account.name == account), None)
+            membership = found or get_object_or_404(mine, account__name=account)
             membership.user = request.user
             add_log_ids(account_id=membership.account_id)
-            access = AccountAccess(membership, request)
+            if "HX-Request" not in request.headers:
+                _record_activity(request)
+            access = AccountAccess(membership, request, listed)
             cast(Any, request).access = access
             if request.method not in methods:
                 return HttpResponseNotAllowed(methods)

@@ -51,7 +51,12 @@ AREAS = (
         "Developers",
         (
             Section("clients", "Clients and keys"),
-            Section("docs", "API documentation", of_account=False, pages=("reference", "guides", "guide")),
+            Section(
+                "docs",
+                "API documentation",
+                of_account=False,
+                pages=("resource", "object", "reference", "guides", "guide"),
+            ),
         ),
     ),
     Area(
@@ -67,7 +72,7 @@ AREAS = (
             Section("account_change_password", "Password", of_account=False, pages=("account_set_password",)),
             Section(
                 "mfa_index",
-                "Two-factor login",
+                "Two-factor authentication",
                 of_account=False,
                 pages=(
                     "mfa_activate_totp",
@@ -128,7 +133,7 @@ class Navigation:
         last = self._request.session.get(LAST_ACCOUNT)
         chosen = next((one for one in self.memberships if one.account.name == last), None)
         membership = chosen or next(iter(self.memberships), None)
-        return AccountAccess(membership, self._request) if membership else None
+        return AccountAccess(membership, self._request, self.memberships) if membership else None
 
     def remember_account(self) -> None:
         """Make the account of the page the user's last one. Written only for users with several, on a change."""
@@ -139,6 +144,9 @@ class Navigation:
     @cached_property
     def memberships(self) -> list[Membership]:
         """Return the user's memberships for the account menu, at most `members.MAX_LISTED`."""
+        opened: AccountAccess | None = getattr(self._request, "access", None)
+        if opened is not None:
+            return opened.memberships
         return list(members.memberships_of(self._request.user)[: members.MAX_LISTED])  # type: ignore[arg-type]
 
     @cached_property

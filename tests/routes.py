@@ -47,6 +47,7 @@ OPEN = {
     "example": 200,
     "share/<token:token>": 200,
     "share/<token:token>/card.png": 200,
+    "share/<token:token>/ranking.csv": 404,  # the job has no result
     "compare": 200,
     "manifests/<token:token>": 200,
     "artifacts/<token:token>": 200,
@@ -57,6 +58,8 @@ OPEN = {
     "docs/guides": 200,
     "docs/guides/<slug:guide>": 200,
     "docs/<slug:page>": 200,
+    "docs/operations/<slug:resource>": 200,
+    "docs/objects/<slug:name>": 200,
     "static/<path:name>": 404,
     "metrics": 404,  # unless a deployment opens it
 }
@@ -161,6 +164,8 @@ class World:
             "token": token,
             "guide": "tutorial",
             "page": "errors",
+            "resource": "jobs",
+            "name": "Job",
         }
         return "/" + PARAMETER.sub(lambda match: str(values.get(match[1], "1")), route)
 

@@ -15,6 +15,8 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from dashboard.account.browsers import browser_in
+
 PAGE_SIZE = 50
 SESSION_ID = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -45,7 +47,8 @@ def sessions(request: HttpRequest) -> HttpResponse:
         messages.success(request, f"{len(keys)} session{'' if len(keys) == 1 else 's'} ended.")
         return redirect("usersessions_list")
     listed = _active_sessions(user).order_by("-last_seen_at")[:PAGE_SIZE]
-    return render(request, "usersessions/usersession_list.html", {"sessions": listed, "current": current})
+    rows = [{"session": session, "browser": browser_in(session.user_agent)} for session in listed]
+    return render(request, "usersessions/usersession_list.html", {"rows": rows, "current": current})
 
 
 def _active_sessions(user: User) -> QuerySet[UserSession]:

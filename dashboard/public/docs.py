@@ -1,4 +1,4 @@
-"""The page of all operations and objects of the API, rendered from the OpenAPI document.
+"""The pages of the API's operations and objects, rendered from the OpenAPI document.
 
 Each operation has programs that call it.
 """
@@ -12,13 +12,15 @@ from itertools import groupby
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.template.loader import render_to_string
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from billing import ledger
+from dashboard.context import Navigation
 from dashboard.public.compression import compressed_for_visitors
+from jobs.lifecycle import usage
 from simservice.api.addresses import api_url
 from simservice.api.jsonschema import Schema
 from simservice.api.methods import read_only
@@ -36,6 +38,9 @@ KEYWORDS = {
 CODE = re.compile("`([^`]+)`")
 # The environment variables for the parameters of paths
 VARIABLES = {"job_id": "JOB", "build_id": "BUILD", "artifact_id": "ARTIFACT", "token": "TOKEN"}
+# The tags of the document, in its order
+RESOURCES = {"jobs": "Jobs", "account": "Account", "builds": "Builds", "public": "Public", "health": "Health"}
+MAX_TERM = 100
 PARAMETER = re.compile(r"\{(\w+)\}")
 # What a program does with a `client` of the Python library, by operation. `{job}` and the like are variables.
 PYTHON = {
@@ -66,20 +71,62 @@ PYTHON = {
 @compressed_for_visitors
 @read_only
 def docs(request: HttpRequest) -> HttpResponse:
-    content = _content(address=api_url(request), brand=settings.SERVICE_BRAND, variant=settings.API_VARIANT)
-    return render(request, "docs.html", {"content": content})
+    """Show how to start, and every operation and object, or those that contain a text."""
+    term = request.GET.get("q", "").strip()[:MAX_TERM]
+    found = _filtered(_reference_of(request), term)
+    return _respond(request, "docs.html", {**found, "term": term, "address": api_url(request), "page": "docs"})
 
 
-# The host name in the address comes from requests, so only a few pages are kept.
+@compressed_for_visitors
+@read_only
+def resource(request: HttpRequest, resource: str) -> HttpResponse:
+    """Show the operations of a resource."""
+    if resource not in RESOURCES:
+        raise Http404
+    (tag,) = (tag for tag in _reference_of(request)["tags"] if tag["slug"] == resource)
+    return _respond(request, "docs_resource.html", {"tag": tag, "page": resource})
+
+
+@compressed_for_visitors
+@read_only
+def object_page(request: HttpRequest, name: str) -> HttpResponse:
+    """Show the fields of an object."""
+    shown = next((entry for entry in _reference_of(request)["objects"] if entry["name"] == name), None)
+    if shown is None:
+        raise Http404
+    return _respond(request, "docs_object.html", {"object": shown, "page": "object"})
+
+
+def _respond(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+    return render(request, template, {**context, "resources": RESOURCES, "standing": standing_of(request)})
+
+
+def standing_of(request: HttpRequest) -> dict[str, Any] | None:
+    """Return the limits and the use of a logged-in user's account, None without an account."""
+    access = Navigation(request).access if request.user.is_authenticated else None
+    if access is None:
+        return None
+    account = access.account
+    return {
+        "account": account,
+        "plan": account.plan,
+        "balances": ledger.balances(account),
+        "unfinished": usage.snapshot(account),
+    }
+
+
+def _reference_of(request: HttpRequest) -> dict[str, Any]:
+    return _reference(address=api_url(request), variant=settings.API_VARIANT)
+
+
+# The host name in the address comes from requests, so only a few are kept.
 @lru_cache(maxsize=4)
-def _content(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001  the document depends on the variant
-    """Render the content of the page. The three arguments are all that it depends on."""
+def _reference(*, address: str, variant: str) -> dict[str, Any]:  # noqa: ARG001  the document depends on the variant
+    """Return all operations and objects for the templates. The two arguments are all that they depend on."""
     from simservice.api.openapi import document  # imported late: it loads the generator (3 MB)
 
     openapi = document()
-    context = {
-        "address": address,
-        "brand": brand,
+    return {
         "tags": _tags(openapi, base=address.removesuffix(f"/v1/{settings.API_RESOURCE}")),
         "objects": [
             {
@@ -93,7 +140,20 @@ def _content(*, address: str, brand: str, variant: str) -> str:  # noqa: ARG001 
             for name, schema in openapi["components"]["schemas"].items()
         ],
     }
-    return render_to_string("docs_content.html", context)
+
+
+def _filtered(reference: dict[str, Any], term: str) -> dict[str, Any]:
+    """Return the operations and objects that contain a text, in upper or lower case."""
+
+    def contain(*texts: str) -> bool:
+        return term.casefold() in " ".join(texts).casefold()
+
+    tags = [
+        {**tag, "operations": [one for one in tag["operations"] if contain(one["id"], one["summary"], one["path"])]}
+        for tag in reference["tags"]
+    ]
+    objects = [one for one in reference["objects"] if contain(one["name"], *(row["name"] for row in one["rows"]))]
+    return {"tags": [tag for tag in tags if tag["operations"]], "objects": objects}
 
 
 def _tags(openapi: Schema, *, base: str) -> list[dict[str, Any]]:
@@ -107,7 +167,7 @@ def _tags(openapi: Schema, *, base: str) -> list[dict[str, Any]]:
     order = list(dict.fromkeys(operation["tag"] for operation in operations))
     ordered = sorted(operations, key=lambda operation: order.index(operation["tag"]))
     groups = groupby(ordered, lambda operation: operation["tag"])
-    return [{"name": tag, "operations": list(group)} for tag, group in groups]
+    return [{"name": tag, "slug": tag.lower(), "operations": list(group)} for tag, group in groups]
 
 
 def _operation(method: str, path: str, operation: Schema, *, base: str) -> dict[str, Any]:
@@ -216,7 +276,7 @@ def _programs(operation: Schema, method: str, path: str, *, base: str) -> list[d
     `base` is the address of the service. The body is the first example of the JSON body.
     """
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    body = next((json.dumps(example["value"]) for example in content.get("examples", {}).values()), None)
+    body = next((json.dumps(example["value"], indent=2) for example in content.get("examples", {}).values()), None)
     has_key = bool(operation.get("security"))
     is_json = set(operation["responses"]["200"]["content"]) == {"application/json"}
     return [

@@ -18,6 +18,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from dashboard.public.compression import compressed_for_visitors
+from dashboard.public.docs import RESOURCES
 from simservice.api.addresses import base_url
 from simservice.api.errors import family
 from simservice.api.methods import read_only
@@ -67,7 +68,8 @@ def reference(request: HttpRequest, page: str) -> HttpResponse:
 
 def _respond(request: HttpRequest, name: str) -> HttpResponse:
     rendered = _rendered(name, url=base_url(request), resource=settings.API_RESOURCE, brand=settings.SERVICE_BRAND)
-    return render(request, "guide.html", {"title": rendered.title, "content": rendered.html, "page": name})
+    context = {"title": rendered.title, "content": rendered.html, "page": name, "resources": RESOURCES}
+    return render(request, "guide.html", context)
 
 
 # The host name in the address comes from requests, so only a few pages are kept.

@@ -24,7 +24,7 @@ def test_a_share_link_is_copied(visitor: Visitor, share: str) -> None:
     expect(visitor.page.get_by_role("button", name="Copy link")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/docs/guides/tutorial"])
+@pytest.mark.parametrize("path", ["/", "/docs/operations/jobs", "/docs/guides/tutorial"])
 def test_the_code_beside_a_button_is_copied(visitor: Visitor, path: str) -> None:
     visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
     visitor.open(path)

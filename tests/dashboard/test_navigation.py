@@ -19,7 +19,7 @@ OWN_PAGES = {
     "/accounts/profile/": "Login and security",
     "/accounts/email/": "Email address",
     "/accounts/password/set/": "Password",
-    "/accounts/2fa/": "Two-factor login",
+    "/accounts/2fa/": "Two-factor authentication",
     "/accounts/sessions/": "Sessions",
     "/accounts/data/": "Your data",
     "/accounts/delete/": "Delete login",
