@@ -1,11 +1,14 @@
 """Audit log of an account: changes to its keys, members, webhooks, plan, credits and jobs."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.http import HttpRequest
 
 from billing.models import Account
@@ -97,3 +100,19 @@ def events_of(
     if actions:
         events = events.filter(action__in=list(actions))
     return events if user_id is None else events.filter(user_id=user_id)
+
+
+def matching(
+    events: QuerySet[AuditEvent], *, since: datetime | None, until: datetime | None, text: str
+) -> QuerySet[AuditEvent]:
+    """Return the events of a period whose actor, target or details contain a text."""
+    if since:
+        events = events.filter(at__gte=since)
+    if until:
+        events = events.filter(at__lt=until)
+    if not text:
+        return events
+    # The text as it is encoded in JSON.
+    encoded = json.dumps(text, ensure_ascii=False)[1:-1]
+    found = events.annotate(encoded=Cast("details", TextField()))
+    return found.filter(Q(actor__icontains=text) | Q(target__icontains=text) | Q(encoded__icontains=encoded))

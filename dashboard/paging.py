@@ -1,6 +1,6 @@
 """Pages of lists, newest first. Links contain a signed cursor that names the last row of the previous page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
@@ -34,20 +34,35 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int) -> Pa
     return make_page(request, fetched[:ROWS], account_id=account_id, last_id=last_id)
 
 
-def id_in_cursor(request: HttpRequest, *, account_id: int) -> int | None:
-    """Return the id after which the requested page starts, None for the first page. Raises Http404."""
-    cursor = request.GET.get("after", "")
+def id_in_cursor(request: HttpRequest, *, account_id: int, name: str = "after") -> int | None:
+    """Return the id after which the requested page starts, None for the first page. Raises Http404.
+
+    `name` is another parameter with a signed number.
+    """
+    cursor = request.GET.get(name, "")
     try:
         return read_cursor(cursor, account_id=account_id) if cursor else None
     except InvalidCursor:
         raise Http404 from None
 
 
-def make_page(request: HttpRequest, rows: Sequence[Row], *, account_id: int, last_id: int | None) -> Page[Row]:
-    """Return a page whose links keep the other query parameters; the next page starts after `last_id`."""
-    kept = {name: value for name, value in request.GET.items() if name != "after" and value}
+def make_page(
+    request: HttpRequest,
+    rows: Sequence[Row],
+    *,
+    account_id: int,
+    last_id: int | None,
+    carried: Mapping[str, str] | None = None,
+) -> Page[Row]:
+    """Return a page whose links keep the other query parameters; the next page starts after `last_id`.
+
+    Only the link to the next page has the parameters `carried`.
+    """
+    carried = carried or {}
+    kept = {name: value for name, value in request.GET.items() if value and name not in ("after", *carried)}
     following = ""
     if last_id is not None:
-        following = "?" + urlencode({**kept, "after": make_cursor(account_id=account_id, last_id=last_id)})
+        cursor = make_cursor(account_id=account_id, last_id=last_id)
+        following = "?" + urlencode({**kept, **carried, "after": cursor})
     first = f"?{urlencode(kept)}" if request.GET.get("after") else ""
     return Page(rows=rows, first=first, following=following)

@@ -57,6 +57,7 @@ account_pages = [
     path("usage", credit_pages.used, name="usage"),
     path("usage.csv", credit_pages.usage_csv, name="usage_csv"),
     path("audit", audit_log.audit_log, name="audit"),
+    path("audit.csv", audit_log.audit_csv, name="audit_csv"),
     path("data", export_and_delete.account_data, name="account_data"),
     path("data/exports/<id:export_id>", export_and_delete.account_export, name="account_export"),
     path("data/delete", export_and_delete.delete_account, name="delete_account"),

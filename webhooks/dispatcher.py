@@ -118,6 +118,7 @@ def make_request(attempt: Attempt, connections: ConnectionPool) -> Response:
             response = http_client.post(
                 attempt.url, headers, attempt.body, client_id=attempt.client_id, connections=connections
             )
+            response.signature = headers[signing.signature_header()]
         except Exception:
             logger.exception("delivery %s failed", attempt.delivery)
             return INTERNAL_ERROR

@@ -40,6 +40,8 @@ class Response:
     """A receiver's response, or the problem that prevented a complete one."""
 
     duration_ms: int = 0
+    # What the request was signed with
+    signature: str = ""
     address: str = ""
     status: int | None = None
     retry_after: str = ""

@@ -1,5 +1,6 @@
 """Labels of events and attempts, and advice on the responses and certificates of receivers."""
 
+import json
 from urllib.parse import urljoin
 
 from webhooks.models import Delivery, Event
@@ -99,6 +100,19 @@ PROBLEMS = {
 # The badge classes of static/css.
 OUTCOME_BADGES = {Delivery.Outcome.DELIVERED: "good", Delivery.Outcome.SENDING: "quiet"}
 STATE_BADGES = {Event.State.DELIVERED: "good", Event.State.FAILED: "bad"}
+
+
+def summary(event: Event) -> str:
+    """Return what an event reports: the status of its job, or that it is a test."""
+    if event.job_id is None:
+        return "Test event"
+    status = json.loads(bytes(event.body)).get("payload", {}).get("status", "ended")
+    return f"Job {str(status).replace('_', ' ')}"
+
+
+def kind(event: Event) -> str:
+    """Return the type of an event."""
+    return str(json.loads(bytes(event.body)).get("kind", ""))
 
 
 def state(event: Event) -> str:

@@ -205,6 +205,8 @@ class Delivery(models.Model):
     outcome = models.CharField(max_length=9, choices=Outcome, default=Outcome.SENDING)
     started_at = models.DateTimeField()
     duration_ms = models.PositiveIntegerField(null=True)
+    # The value of the signature header; empty if no request was made, or its worker was lost.
+    signature = models.CharField(max_length=300, blank=True, default="", db_default="")
     # The IP address of the connection; empty if there was none.
     address = models.CharField(max_length=64, blank=True)
     status = models.PositiveSmallIntegerField(null=True)

@@ -170,6 +170,7 @@ def _log_entry(attempt: Attempt, response: Response, decision: Decision) -> tupl
         str(response.problem),
         response.detail[:MAX_DETAIL],
         _excerpt_of(response.body),
+        response.signature,
     )
 
 

@@ -10,9 +10,11 @@ SELECT EXISTS (SELECT FROM webhooks_event WHERE state = 'sending' AND lease_expi
 -- Record the outcomes of attempts, and return their ids. Skip attempts that were declared lost.
 UPDATE webhooks_delivery AS delivery
 SET outcome = ended.outcome, duration_ms = ended.duration_ms, address = ended.address, status = ended.status,
-    problem = ended.problem, detail = ended.detail, excerpt = ended.excerpt
-FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::text[], %s::int[], %s::text[], %s::text[], %s::text[])
-    AS ended(id, outcome, duration_ms, address, status, problem, detail, excerpt)
+    problem = ended.problem, detail = ended.detail, excerpt = ended.excerpt,
+    signature = ended.signature
+FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::text[], %s::int[], %s::text[], %s::text[], %s::text[],
+        %s::text[])
+    AS ended(id, outcome, duration_ms, address, status, problem, detail, excerpt, signature)
 WHERE delivery.id = ended.id AND delivery.outcome = 'sending'
 RETURNING delivery.id
 

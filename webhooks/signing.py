@@ -15,12 +15,22 @@ def signature(secret: str, body: bytes, *, at: int) -> str:
 
 def headers(secrets: Sequence[str], body: bytes, *, at: int, event: str, delivery: str) -> dict[str, str]:
     """Return the headers of a delivery, with one signature for each secret, in their order."""
-    brand = settings.SERVICE_BRAND
     signatures = ",".join(f"v1={signature(secret, body, at=at)}" for secret in secrets)
+    return signed_headers(f"t={at},{signatures}", event=event, delivery=delivery)
+
+
+def signed_headers(signatures: str, *, event: str, delivery: str) -> dict[str, str]:
+    """Return the headers of a delivery, given the value of its signature header."""
+    brand = settings.SERVICE_BRAND
     return {
-        f"X-{brand}-Signature": f"t={at},{signatures}",
+        signature_header(): signatures,
         f"X-{brand}-Event-Id": event,
         f"X-{brand}-Delivery-Id": delivery,
         "Content-Type": "application/json",
         "User-Agent": f"{brand}-Webhooks/1",
     }
+
+
+def signature_header() -> str:
+    """Return the name of the header with the signatures."""
+    return f"X-{settings.SERVICE_BRAND}-Signature"

@@ -1,7 +1,6 @@
 """Credits of an account: balances, credit history and monthly usage, also as CSV."""
 
-import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from datetime import UTC, date
 from typing import Any
 
@@ -9,17 +8,31 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.shortcuts import render
 from django.utils import timezone
 
-from billing import ledger, statement
-from billing.models import Entry
+from billing import ledger, pace, statement
+from billing.models import Account, Entry
+from billing.statement import Kind, Line
 from clients import accounts
 from dashboard.access import AccountAccess, account_page
-from dashboard.paging import page_of
+from dashboard.account.csv_files import csv_response
+from dashboard.paging import ROWS, Page, id_in_cursor, make_page
+from dashboard.results.day_charts import bars_by_day, line_by_day
 from jobs.artifacts import retention, storage
 from jobs.lifecycle import usage
-from jobs.results import queries
+from jobs.lifecycle.usage import UsageTotals
+from jobs.models import Job
+from jobs.results import labels, queries
 from simc.csv_report import harmless
+from simservice.api.pagination import make_cursor
 from simservice.api.times import iso
+from simservice.postgresql.connections import snapshot
 
+CHART_DAYS, PACE_DAYS = 90, 28
+KINDS = (
+    (Kind.ALL, "All"),
+    (Kind.JOBS, "Jobs"),
+    (Kind.ADDED, "Added"),
+    (Kind.REMOVED, "Removed and expired"),
+)
 GROUPS = (("day", "Day"), ("client", "Client"), ("build", "Build"))
 ENTRY_COLUMNS = ("at", "change", "credits", "from", "to", "job", "grant", "what")
 USAGE_COLUMNS = ("day", "client", "build", "jobs", "simulations", "seconds", "credits")
@@ -27,52 +40,100 @@ USAGE_COLUMNS = ("day", "client", "build", "jobs", "simulations", "seconds", "cr
 
 @account_page()
 def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
-    """Show the balances and the credit history."""
-    entries = Entry.objects.filter(account=access.account).select_related("grant")
-    page = page_of(request, entries, account_id=access.account.pk)
-    titles = queries.titles_of(access.account, [one.job_id for one in page.rows if one.job_id])
-    history = [
-        {
-            "entry": one,
-            "description": statement.description(one),
-            "change": statement.change(one),
-            "title": titles.get(one.job_id or 0),
-        }
-        for one in page.rows
-    ]
+    """Show the balances, the pace of spending, and the credit history with a line for each job."""
+    kind = request.GET.get("type", "")
+    if kind not in statement.KINDS:
+        raise Http404
+    account, today = access.account, timezone.now().astimezone(UTC).date()
+    with snapshot():
+        balances, now = ledger.balances(account), statement.balance(account)
+        page, lines = _statement(request, account, Kind(kind), now=now)
+        charges = [(day.day, day.credits) for day in usage.last_days(account, count=CHART_DAYS)]
+        days = [day for day, _ in charges]
+        ends = statement.balances_by_day(account, days=days, charges=dict(charges), now=now)
     context = {
         "section": "credits",
-        "balances": ledger.balances(access.account),
+        "balances": balances,
         "page": page,
-        "entries": history,
-        "retention_days": retention.days_of(access.account.plan),
-        "was_denied_welcome_credits": access.may_manage and accounts.was_denied_welcome_credits(access.account),
+        "lines": lines,
+        "kind": kind,
+        "kinds": KINDS,
+        "chart": line_by_day(ends),
+        "pace": pace.pace_of(charges[-PACE_DAYS - 1 :], balances, today=today),
+        "retention_days": retention.days_of(account.plan),
+        "was_denied_welcome_credits": access.may_manage and accounts.was_denied_welcome_credits(account),
     }
     return render(request, "dashboard/credits.html", context)
 
 
+def _statement(
+    request: HttpRequest, account: Account, kind: Kind, *, now: int
+) -> tuple[Page[Entry], list[dict[str, Any]]]:
+    """Return the requested page of the statement, with the balance after each line unless lines are filtered out.
+
+    The links to further pages carry the balance, because entries never change. Raises Http404.
+    """
+    after = id_in_cursor(request, account_id=account.pk)
+    carried = id_in_cursor(request, account_id=account.pk, name="balance")
+    entries = statement.lines_of(account, kind).order_by("-pk")
+    fetched = list((entries if after is None else entries.filter(pk__lt=after))[: ROWS + 1])
+    found = statement.lines(fetched[:ROWS])
+    jobs = queries.billed_jobs(account, [line.entry.job_id for line in found if line.entry.job_id])
+    rows, left = [], now if after is None else carried
+    for line in found:
+        job = jobs.get(line.entry.job_id or 0)
+        rows.append({"line": line, "job": job, "words": _words(line, job), "balance": None if kind else left})
+        left = None if left is None else left - line.amount
+    page = make_page(
+        request,
+        fetched[:ROWS],
+        account_id=account.pk,
+        last_id=fetched[ROWS - 1].pk if len(fetched) > ROWS else None,
+        carried={"balance": "" if left is None else make_cursor(account_id=account.pk, last_id=left)},
+    )
+    return page, rows
+
+
+def _words(line: Line, job: Job | None) -> str:
+    """Return what a line is for, or how the charge for a job adds up."""
+    if line.entry.job_id is None:
+        return statement.description(line.entry)
+    if line.reserved:
+        return f"Reserved: {line.reserved:,} credits"
+    expired = f"; {line.expired:,} unused credits expired with their grant" if line.expired else ""
+    return f"{labels.bill(job) if job else 'Charge for a job'}{expired}"
+
+
 @account_page()
 def used(request: HttpRequest, access: AccountAccess) -> HttpResponse:
-    """Show the usage of a month by day, client or build."""
+    """Show the usage of a month by day, client or build, compared with the month before."""
     month = _requested_month(request)
     group = request.GET.get("by", "day")
     if group not in dict(GROUPS):
         raise Http404
-    rows = usage.by_group(access.account, month, group)
+    earlier = usage.previous_month(month)
+    days = usage.days_of(access.account, month)
     context = {
         "section": "credits",
         "month": month,
-        "earlier": usage.previous_month(month),
+        "earlier": earlier,
         "later": usage.next_month(month) if month < _this_month() else None,
         "group": group,
         "groups": GROUPS,
-        "used": rows,
-        "most": max((one.credits for one in rows), default=0),
+        "used": _with_shares(days if group == "day" else usage.by_group(access.account, month, group)),
+        "chart": bars_by_day([(date.fromisoformat(one.label), one.credits) for one in days]),
         "total": usage.total(access.account, month),
+        "before": usage.total(access.account, earlier),
         "stored_bytes": storage.stored_bytes(access.account),
         "retention_days": retention.days_of(access.account.plan),
     }
     return render(request, "dashboard/usage.html", context)
+
+
+def _with_shares(rows: Sequence[UsageTotals]) -> list[dict[str, Any]]:
+    """Return rows with the length of their bars, in percent of the longest."""
+    most = max((one.credits for one in rows), default=0)
+    return [{"used": one, "share": f"{one.credits / most * 100:.1f}%" if most else "0%"} for one in rows]
 
 
 def _this_month() -> date:
@@ -110,7 +171,7 @@ def entries_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpRes
         )
         for entry in statement.each_entry(access.account)
     )
-    return _table(f"{access.account}-credits.csv", ENTRY_COLUMNS, rows)
+    return csv_response(f"{access.account}-credits.csv", ENTRY_COLUMNS, rows)
 
 
 @account_page()
@@ -129,25 +190,4 @@ def usage_csv(request: HttpRequest, access: AccountAccess) -> StreamingHttpRespo
         )
         for row in usage.each_row(access.account, month)
     )
-    return _table(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)
-
-
-class _LineWriter:
-    """File object for `csv.writer` that returns each line."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
-def _table(name: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> StreamingHttpResponse:
-    """Return a streamed CSV file (RFC 4180)."""
-    writer = csv.writer(_LineWriter(), lineterminator="\r\n")
-
-    def lines() -> Iterator[str]:
-        yield writer.writerow(columns)
-        for row in rows:
-            yield writer.writerow(row)
-
-    response = StreamingHttpResponse(lines(), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return csv_response(f"{access.account}-usage-{month:%Y-%m}.csv", USAGE_COLUMNS, rows)

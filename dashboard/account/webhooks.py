@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.db import transaction
@@ -21,10 +23,11 @@ from dashboard.account.deliveries import log_of
 from dashboard.forms import form_data
 from jobs.lifecycle import webhook_events
 from simservice.network.addresses import MAX_URL, AddressRefused
-from webhooks import endpoints
+from webhooks import endpoints, signing
 from webhooks.endpoints import EndpointError
 from webhooks.models import Endpoint
 
+SNIPPETS = (("Python", "verify.py"), ("Node", "verify.js"))
 OVERLAPS = ((0, "None"), (1, "1 hour"), (24, "1 day"), (72, "3 days"), (168, "7 days"))
 FORM = "webhook"
 
@@ -116,9 +119,21 @@ def _page_with_secret(
     except EndpointError as error:
         form.add_error(NON_FIELD_ERRORS, str(error))
     else:
-        context = {**_context_of(access, client, endpoints.of(client)), "secret": secret}
+        context = {
+            **_context_of(access, client, endpoints.of(client)),
+            "secret": secret,
+            "signature_header": signing.signature_header(),
+            "snippets": _snippets(),
+        }
         return render(request, "dashboard/webhook_secret.html", context)
     return None
+
+
+def _snippets() -> list[tuple[str, str]]:
+    """Return the examples of verification in the documentation, by language, with the deployment's header."""
+    folder = Path(settings.BASE_DIR) / "examples" / "webhooks"
+    texts = ((language, (folder / name).read_text(encoding="utf-8")) for language, name in SNIPPETS)
+    return [(language, text.replace("X-Service-Signature", signing.signature_header())) for language, text in texts]
 
 
 def _context_of(access: AccountAccess, client: Client, endpoint: Endpoint | None) -> dict[str, Any]:

@@ -103,7 +103,6 @@ def run_log(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRes
         "running": job.status == Status.RUNNING,
         "timeline": timeline_of([entry["run"] for entry in runs]) if job.has_result else None,
         "simulated": _seconds(job.sim_duration_ms),
-        "billed": _billed(job),
         "priority": labels.priority_of(job),
         "runs": runs,
         "folds_runs": job.is_terminal and len(runs) > OPEN_RUNS,
@@ -233,14 +232,3 @@ def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
         for run in runs
     ]
     return listed, len(newest) > MAX_RUNS
-
-
-def _billed(job: Job) -> dict[str, int] | None:
-    """Return the billed seconds of an ended job and their price, None if nothing was billed for them."""
-    credits_billed = (job.credits_consumed or 0) - job.priority_fee_credits
-    seconds, rest = divmod(credits_billed, job.credits_per_second)
-    return {"seconds": seconds, "credits": credits_billed} if seconds > 0 and not rest else None
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

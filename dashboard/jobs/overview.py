@@ -1,7 +1,5 @@
-"""Overview of an account, and the redirect to it. Its bar charts are SVG."""
+"""Overview of an account, and the redirect to it."""
 
-from collections.abc import Sequence
-from datetime import date
 from typing import Any, cast
 
 from django.conf import settings
@@ -18,7 +16,7 @@ from clients import accounts
 from dashboard.access import AccountAccess, account_page
 from dashboard.context import Navigation
 from dashboard.jobs import attention, first_steps, job_list
-from dashboard.results import scale
+from dashboard.results.day_charts import bars_by_day
 from jobs import registry
 from jobs.enums import Priority, PublicStatus
 from jobs.lifecycle import usage
@@ -31,12 +29,8 @@ from webhooks import endpoints
 
 DAYS = 30
 RECENT = 5
-# About this many lines of the scale
-TICKS = 4
 # A queue in which a new job starts later than this is shown.
 SOON_SECONDS = 60
-# Width of a bar, as a fraction of the width of a day
-BAR_WIDTH = 0.72
 
 
 @login_required
@@ -129,26 +123,3 @@ def lanes_of(snapshot: forecast.QueueSnapshot) -> list[dict[str, Any]]:
         }
         for priority, seconds in starts.items()
     ]
-
-
-def bars_by_day(days: Sequence[tuple[date, int]]) -> dict[str, Any]:
-    """Return a chart with a bar per day and the ticks of its axis, in percent of its size.
-
-    A value above 0 stays visible.
-    """
-    largest = max((value for _, value in days), default=0)
-    axis = scale.rounded(0, largest, count=TICKS)
-    ticks = [tick for tick in axis.ticks(TICKS) if tick.value and not tick.value % 1]
-    step = 100 / (len(days) or 1)
-    bars = []
-    for number, (day, value) in enumerate(days):
-        part = max(axis.part(value) * 100, 1.0) if value else 0.0
-        x, width = f"{step * (number + (1 - BAR_WIDTH) / 2):.2f}%", f"{step * BAR_WIDTH:.2f}%"
-        y, height = f"{100 - part:.2f}%", f"{part:.2f}%"
-        bars.append({"day": day, "value": value, "x": x, "y": y, "width": width, "height": height})
-    return {
-        "bars": bars,
-        "ticks": [{"value": tick.value, "y": f"{100 - axis.part(tick.value) * 100:.2f}%"} for tick in ticks],
-        "largest": largest,
-        "total": sum(value for _, value in days),
-    }

@@ -1,5 +1,6 @@
 """A comparison of jobs as its page shows it. Each job is called by its letter."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -8,12 +9,14 @@ from dashboard.results import actor, names
 from dashboard.results.headline import Spread, strips
 from dashboard.results.scale import Scale
 from jobs.results import comparison
-from jobs.results.comparison import AbilityRow, Comparison, Option, Row, Side
-from jobs.results.verdicts import EVEN, GAIN, LOSS, METRICS
+from jobs.results.common_variants import CommonVariants, Pair
+from jobs.results.comparison import PAIR, AbilityRow, Comparison, Option, Row, Side
+from jobs.results.verdicts import EVEN, GAIN, LOSS, METRICS, percent_with_margin
 
 LETTERS = "ABCD"
 MIN_JOBS = 2
 OPEN_ABILITIES = 20
+OPEN_VARIANTS = 200
 Cells = Sequence[dict[str, Any]]
 
 
@@ -34,12 +37,16 @@ def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> dic
         return None
     found = comparison.compare(sides)
     columns = _columns(found, jobs, name=name)
-    largest = max((row.largest for row in found.abilities), default=0.0)
+    # Within the margin of error, bars stay short.
+    largest = max([found.ability_margin, *(row.largest for row in found.abilities)])
     axis = Scale(low=-largest, high=largest)
     abilities = [_ability(row, axis) for row in found.abilities]
     talents = found.talents
     return {
         "columns": columns,
+        "variants": found.variants and _variants(found.variants),
+        "has_other_variants": len(columns) > PAIR and any(side.profilesets for side in found.sides),
+        "same": _same_parts(found),
         "first": None if found.first is None else columns[found.first],
         "others": [column for column in columns if column["figures"] and not column["is_first"]],
         "changed_options": [
@@ -55,11 +62,53 @@ def view_of(sides: Sequence[Side], jobs: Sequence[JobLink], *, name: str) -> dic
         ],
         "changed_gear": [(names.slot_of(row.name), _items(row, found.first)) for row in found.gear if row.differs],
         "equal_slots": [names.slot_of(row.name) for row in found.gear if not row.differs],
-        "has_talents": talents is not None,
         "talents": _talents(talents, found.first) if talents and talents.differs else [],
         "abilities": abilities[:OPEN_ABILITIES],
         "folded_abilities": abilities[OPEN_ABILITIES:],
+        "ability_axis": _ability_axis(axis, found.ability_margin),
     }
+
+
+def _variants(found: CommonVariants) -> dict[str, Any]:
+    """Return the table of variants: the best of both jobs, how many differ, and the names of one job only."""
+    rows = [{"pair": pair, "change": _change_text(pair)} for pair in found.pairs[:OPEN_VARIANTS]]
+    return {
+        "rows": rows,
+        "baseline": {"pair": found.baseline, "change": _change_text(found.baseline)},
+        "count": len(found.pairs),
+        "higher": found.kinds[GAIN],
+        "lower": found.kinds[LOSS],
+        "even": found.kinds[EVEN],
+        "only": [
+            {"letter": letter, "count": len(only), "names": only[:OPEN_VARIANTS]}
+            for letter, only in zip(LETTERS, (found.only_first, found.only_second), strict=False)
+            if only
+        ],
+    }
+
+
+def _change_text(pair: Pair) -> str:
+    """Return a difference with its margin, in percent, empty if the first result is zero."""
+    return "" if pair.percent is None else percent_with_margin(pair.percent, pair.margin_percent)
+
+
+def _same_parts(found: Comparison) -> list[str]:
+    """Return what is the same in all jobs: gear, talents and profiles."""
+    others = [profile for profile in found.profiles if profile is not None]
+    figures = sum(side.figure is not None for side in found.sides)
+    is_same = {
+        "gear": bool(found.gear) and not any(row.differs for row in found.gear),
+        "talents": found.talents is not None and not found.talents.differs,
+        "profile": len(others) == figures - 1 and not any(each.groups or each.is_cut for each in others),
+    }
+    return [name for name, same in is_same.items() if same]
+
+
+def _ability_axis(axis: Scale, margin: float) -> dict[str, Any]:
+    """Return the ends of the axis of differences, and the part of it that is within the margin of error."""
+    start, end = axis.at(-margin), axis.at(margin)
+    band = {"start": f"{start / 10:g}%", "width": f"{(end - start) / 10:g}%"}
+    return {"low": axis.low, "high": axis.high, "margin": margin, **band}
 
 
 def _columns(found: Comparison, jobs: Sequence[JobLink], *, name: str) -> list[dict[str, Any]]:
@@ -87,7 +136,9 @@ def _columns(found: Comparison, jobs: Sequence[JobLink], *, name: str) -> list[d
                 "figures": spread,
                 "strip": next(pictures) if spread else None,
                 "change": change,
-                "kind": _kind(change.difference, is_clear=change.is_clear) if change else "",
+                "margin": change.margin if change and math.isfinite(change.margin) else None,
+                "change_text": _change_text(change) if change else "",
+                "kind": change.kind if change else "",
                 "is_first": place == found.first,
                 "profile": found.profiles[place],
                 "as_first": query_of(name, [job.key, *others]) if spread and place != found.first else "",
@@ -134,13 +185,12 @@ def _talents(row: Row, first: int | None) -> Cells:
 def _ability(row: AbilityRow, axis: Scale) -> dict[str, Any]:
     """Return an ability with a cell for each job: its DPS and its difference from the first job, None if unknown.
 
-    The difference is a bar at `start` with `width`, in percent; zero is in the middle. If it is shown as zero, it
-    is even.
+    The difference is a bar at `start` with `width`, in percent; zero is in the middle.
     """
     cells = []
-    for letter, dps, difference in zip(LETTERS, row.values, row.differences, strict=False):
+    for letter, dps, difference, is_clear in zip(LETTERS, row.values, row.differences, row.is_clear, strict=False):
         start, end = sorted([axis.at(0.0), axis.at(difference or 0.0)])
-        kind = "" if difference is None else _kind(difference, is_clear=bool(round(difference)))
+        kind = "" if difference is None else _kind(difference, is_clear=is_clear)
         bar = {"start": f"{start / 10:g}%", "width": f"{(end - start) / 10:g}%"}
         cells.append({"letter": letter, "dps": dps, "difference": difference, "kind": kind, **bar})
     return {"name": names.titled(row.name) or "Unnamed ability", "is_pet": row.is_pet, "cells": cells}

@@ -19,6 +19,7 @@ register = template.Library()
 NAME, LONG_NAME = "<bdi{}>{}</bdi>", '<bdi{} title="{}">{}</bdi>'
 MINUS, UNKNOWN = "\N{MINUS SIGN}", "\N{EN DASH}"
 register.filter("status_of", labels.status_of)
+register.filter("bill", labels.bill)
 register.filter("tick_number", damage_chart.short)
 register.filter("titled", names.titled)
 

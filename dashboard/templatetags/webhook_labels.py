@@ -6,6 +6,8 @@ from webhooks import labels
 
 register = template.Library()
 for label in (
+    labels.summary,
+    labels.kind,
     labels.state,
     labels.state_badge,
     labels.failure,

@@ -129,6 +129,15 @@ def by_group(account: Account, month: date, group: str) -> list[UsageTotals]:
     ]
 
 
+def days_of(account: Account, month: date) -> list[UsageTotals]:
+    """Return the usage of each day of a month up to today, including days on which no job ended. One query."""
+    today = timezone.now().astimezone(UTC).date()
+    end = min(next_month(month), today + timedelta(days=1))
+    known = {row.label: row for row in by_group(account, month, "day")}
+    days = (f"{month + timedelta(days=number):%Y-%m-%d}" for number in range((end - month).days))
+    return [known.get(day) or UsageTotals(label=day, jobs=0, sim_ms=0, credits=0) for day in days]
+
+
 def total(account: Account, month: date) -> UsageTotals:
     """Return the totals of a month. One query."""
     summed = {name: Sum(name, default=0) for name in ("jobs", "sim_ms", "credits")}

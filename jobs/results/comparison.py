@@ -19,12 +19,17 @@ from jobs.artifacts import retention
 from jobs.errors import JobsError, NotFound
 from jobs.models import Artifact, Job, JobProfile
 from jobs.results import details
+from jobs.results.common_variants import CommonVariants, Pair, common_variants, variants_of_jobs
 from jobs.results.details import Ability, Actor, Details, Fight
+from jobs.results.rankings import Entry, listed
+from jobs.results.verdicts import Compared, margin_between, widened
 from simc.profiles import diff
 from simc.profiles.diff import Diff, Lines
 from simservice.ids import TokenConverter, parse_id
 
 MAX_JOBS = 4
+# Only two jobs are compared by variant: a table of more would fit no screen.
+PAIR = 2
 MAX_LINK_LENGTH = 1000
 _TOKEN = re.compile(TokenConverter.regex)
 _SHARE_PATH = re.compile(f"/share/({TokenConverter.regex})/?")
@@ -116,14 +121,22 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """The main number of a result, for the first actor or the raid. `error` is half of its 95 % interval."""
+    """The main number of a result, for the first actor or the raid."""
 
     metric: str
-    mean: float
-    error: float
+    entry: Entry
     low: float
     high: float
     median: float | None = None
+
+    @property
+    def mean(self) -> float:
+        return self.entry.mean
+
+    @property
+    def error(self) -> float:
+        """Return half of the 95 % interval of the mean."""
+        return self.entry.error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +158,8 @@ class Side:
     talents: str = ""
     abilities: Sequence[Ability] | None = None
     profile: Lines | None = None
+    # Only in comparisons of two jobs
+    variants: Compared | None = None
 
 
 def sides_of(jobs: Sequence[Job], *, is_public: bool) -> list[Side]:
@@ -155,7 +170,9 @@ def sides_of(jobs: Sequence[Job], *, is_public: bool) -> list[Side]:
     compared = [job for job in jobs if _missing(job) is None]
     found = details.details_of_jobs(compared)
     profiles = _profiles(_with_public_profile(compared) if is_public else compared)
-    return [_side(job, found.get(job.pk), profiles.get(job.pk)) for job in jobs]
+    pair = compared if len(compared) == len(jobs) == PAIR else []
+    variants = dict(zip(pair, variants_of_jobs(pair), strict=True)) if pair else {}
+    return [_side(job, found.get(job.pk), profiles.get(job.pk), variants.get(job)) for job in jobs]
 
 
 def _missing(job: Job) -> Missing | None:
@@ -187,7 +204,7 @@ def _main_entry(summary: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return summary.get("mainActor") or next(iter(summary.get("actors", {}).get("results", ())), None)
 
 
-def _side(job: Job, found: Details | None, profile: Lines | None) -> Side:
+def _side(job: Job, found: Details | None, profile: Lines | None, variants: Compared | None) -> Side:
     missing = _missing(job)
     entry = _main_entry(job.summary)
     if missing or not entry or not job.summary:
@@ -208,14 +225,14 @@ def _side(job: Job, found: Details | None, profile: Lines | None) -> Side:
         talents=actor.talents or entry.get("talents", ""),
         abilities=actor.abilities or None,
         profile=profile,
+        variants=variants,
     )
 
 
 def _figure(entry: Mapping[str, Any], actor: Actor, *, metric: str) -> Figure:
     return Figure(
         metric=metric,
-        mean=float(entry["mean"]),
-        error=float(entry["mean_error"]),
+        entry=listed([entry], first=0)[0],
         low=float(entry["min"]),
         high=float(entry["max"]),
         median=actor.dps.median if actor.dps and metric == "dps" else None,
@@ -243,19 +260,6 @@ class Option(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
-    """The difference of a mean from the first one. `percent` is None if that is zero.
-
-    `is_clear` says that it exceeds `margin`, the combined 95 % margin of error.
-    """
-
-    difference: float
-    percent: float | None
-    margin: float
-    is_clear: bool
-
-
-@dataclass(frozen=True, kw_only=True)
 class Row:
     """What the jobs have in one place: an option, or the item in a slot. Unknown values are None."""
 
@@ -266,12 +270,17 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class AbilityRow:
-    """The DPS of an ability in each job, None if unknown, and its differences from the first job."""
+    """The DPS of an ability in each job, and its differences from the first job.
+
+    A value is None if it is unknown, or if the actor does not use the ability, which then counts as zero. A
+    difference is None if it is unknown, and clear if it exceeds the margin of error of the whole.
+    """
 
     name: str
     is_pet: bool
     values: Sequence[float | None]
     differences: Sequence[float | None]
+    is_clear: Sequence[bool]
 
     @property
     def largest(self) -> float:
@@ -289,12 +298,15 @@ class Comparison:
     sides: Sequence[Side]
     # The place of the job that others are compared with
     first: int | None
-    changes: Sequence[Change | None]
+    changes: Sequence[Pair | None]
     options: Sequence[Row]
     gear: Sequence[Row]
     talents: Row | None
     abilities: Sequence[AbilityRow]
+    # The largest margin of error that the abilities of two jobs were compared with, 0 if none is known
+    ability_margin: float
     profiles: Sequence[Diff | None]
+    variants: CommonVariants | None
 
 
 def compare(sides: Sequence[Side]) -> Comparison:
@@ -302,29 +314,40 @@ def compare(sides: Sequence[Side]) -> Comparison:
     first = next((place for place, side in enumerate(sides) if side.figure), None)
     base = None if first is None else sides[first]
     max_listed = diff.MAX_LISTED // max(len(sides) - 1, 1)
+    others = sum(side.figure is not None for side in sides) - 1
+    changes = [
+        _change(side.figure, base.figure, comparisons=others) if base and side is not base else None
+        for side in sides
+    ]
+    margins = [change.margin if change else math.inf for change in changes]
     return Comparison(
         sides=sides,
         first=first,
-        changes=[_change(side.figure, base.figure) if base and side is not base else None for side in sides],
+        changes=changes,
         options=_options(sides),
         gear=_gear(sides),
         talents=_talents(sides),
-        abilities=[] if first is None else _abilities(sides, first=first),
+        abilities=[] if first is None else _abilities(sides, margins, first=first),
+        ability_margin=max(filter(math.isfinite, margins), default=0.0),
         profiles=[_profile_diff(side, base, max_listed=max_listed) for side in sides],
+        variants=_common_variants(sides),
     )
 
 
-def _change(figure: Figure | None, base: Figure | None) -> Change | None:
-    """Return the difference of a figure, or None if the figures are not of the same kind."""
+def _common_variants(sides: Sequence[Side]) -> CommonVariants | None:
+    """Return the variants of two jobs with the same metric, None for other jobs."""
+    if len(sides) != PAIR or len({side.figure.metric for side in sides if side.figure}) != 1:
+        return None
+    first, second = (side.variants for side in sides)
+    return common_variants(first, second) if first and second else None
+
+
+def _change(figure: Figure | None, base: Figure | None, *, comparisons: int) -> Pair | None:
+    """Return a figure compared with the first one, or None if the figures are not of the same kind."""
     if not figure or not base or figure.metric != base.metric:
         return None
-    difference, margin = figure.mean - base.mean, math.hypot(figure.error, base.error)
-    return Change(
-        difference=difference,
-        percent=difference / abs(base.mean) * 100 if base.mean else None,
-        margin=margin,
-        is_clear=abs(difference) > margin,
-    )
+    margin = margin_between(base.entry, figure.entry, factor=widened(comparisons))
+    return Pair(name="", first=base.entry, second=figure.entry, margin=margin)
 
 
 def _options(sides: Sequence[Side]) -> list[Row]:
@@ -387,14 +410,14 @@ def _known(values: Sequence[object]) -> int:
     return sum(value is not None for value in values)
 
 
-def _abilities(sides: Sequence[Side], *, first: int) -> list[AbilityRow]:
+def _abilities(sides: Sequence[Side], margins: Sequence[float], *, first: int) -> list[AbilityRow]:
     """Return the abilities of all jobs, the largest difference first; none if there is nothing to compare."""
     damage = [None if side.abilities is None else _damage(side.abilities) for side in sides]
     own = damage[first]
     if own is None or _known(damage) < MIN_KNOWN:
         return []
     names = dict.fromkeys(name for each in damage if each for name in each)
-    rows = [_ability_row(name, damage, own) for name in names]
+    rows = [_ability_row(name, damage, own, margins) for name in names]
     return sorted(rows, key=lambda row: -row.largest)
 
 
@@ -411,16 +434,17 @@ def _ability_row(
     key: tuple[str, bool],
     damage: Sequence[Mapping[tuple[str, bool], float] | None],
     own: Mapping[tuple[str, bool], float],
+    margins: Sequence[float],
 ) -> AbilityRow:
-    values = [None if each is None else each.get(key, 0.0) for each in damage]
+    differences = [
+        None if each is None or each is own else each.get(key, 0.0) - own.get(key, 0.0) for each in damage
+    ]
     return AbilityRow(
         name=key[0],
         is_pet=key[1],
-        values=values,
-        differences=[
-            None if value is None or each is own else value - own.get(key, 0.0)
-            for value, each in zip(values, damage, strict=True)
-        ],
+        values=[None if each is None else each.get(key) for each in damage],
+        differences=differences,
+        is_clear=[abs(each or 0.0) > margin for each, margin in zip(differences, margins, strict=True)],
     )
 
 

@@ -3,8 +3,8 @@
 The rows of jobs remain after their retention, and so does their part of the history.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,11 @@ from django.db.models.expressions import RawSQL
 from billing.models import Account
 from jobs.enums import Status
 from jobs.models import Build, Job, is_visible
+from jobs.results.common_variants import Pair
+from jobs.results.outlines import Outline, outlines_of
 from jobs.results.queries import TITLED
+from jobs.results.rankings import Entry, listed
+from jobs.results.verdicts import margin_between, widened
 
 MAX_CHARACTERS = 200
 # The latest character is searched for among this many of the account's newest completed jobs.
@@ -34,21 +38,36 @@ FIRST_NAME = """
     WHERE account_id = %(account_id)s AND status = 'completed' AND character <> '' {more}
     ORDER BY account_id, character LIMIT 1
 """
-# The figures of a summary. It is decompressed once, and not once for each figure.
+# The figures of a summary, and a digest of the gear and talents. The summary is decompressed once, and not once for
+# each figure.
 FIGURES = """(
-    SELECT jsonb_build_array(summary.metric, actor.mean, actor.mean_error)
-    FROM jsonb_to_record(jobs_job.summary) AS summary(metric text, "mainActor" jsonb),
-        jsonb_to_record(summary."mainActor") AS actor(mean float8, mean_error float8)
+    SELECT jsonb_build_array(
+        summary.metric, summary."mainActor" - 'profilesets' - 'gear' - 'talents',
+        md5(concat(summary."mainActor" -> 'gear', ' ', summary."mainActor" -> 'talents'))
+    )
+    FROM jsonb_to_record(jobs_job.summary) AS summary(metric text, "mainActor" jsonb)
+    WHERE summary."mainActor" ->> 'mean' IS NOT NULL
 )"""
+NO_OUTLINE = Outline()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The mean damage per second of a job, with half of its 95 % confidence interval."""
+    """The mean damage per second of a job. Jobs with the same `equipment` have the same gear and talents."""
 
     job: Job
-    mean: float
-    error: float
+    entry: Entry
+    equipment: str = ""
+    outline: Outline = NO_OUTLINE
+
+    @property
+    def mean(self) -> float:
+        return self.entry.mean
+
+    @property
+    def error(self) -> float:
+        """Return half of the 95 % interval of the mean."""
+        return self.entry.error
 
     @property
     def at(self) -> datetime:
@@ -57,6 +76,40 @@ class Point:
     @property
     def build(self) -> Build | None:
         return self.job.build
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Jobs with the same gear, talents and fight, in the order of submission.
+
+    `change` compares its last job with the last one of the setup before it, None for the first setup.
+    """
+
+    points: Sequence[Point]
+    change: Pair | None
+
+    @property
+    def outline(self) -> Outline:
+        return self.points[-1].outline
+
+
+def setups_of(points: Sequence[Point]) -> list[Setup]:
+    """Return the setups of points in the order of submission, in the order of their first jobs.
+
+    The margins of all changes hold together with a probability of 95 %.
+    """
+    groups: dict[Hashable, list[Point]] = {}
+    for point in points:
+        groups.setdefault((point.equipment, point.outline), []).append(point)
+    factor = widened(len(groups) - 1)
+    setups: list[Setup] = []
+    for group in groups.values():
+        change = None
+        if setups:
+            before, last = setups[-1].points[-1].entry, group[-1].entry
+            change = Pair(name="", first=before, second=last, margin=margin_between(before, last, factor=factor))
+        setups.append(Setup(points=group, change=change))
+    return setups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +131,9 @@ def characters_of(account: Account) -> list[str]:
 
 
 def latest_character(account: Account) -> str:
-    """Return the character of the newest completed job that has one, empty if there is none."""
+    """Return the character of the newest completed job with a result for one, empty if there is none."""
     newest = Job.objects.filter(pk__in=_newest(_completed(account), LATEST_JOBS)).order_by("-pk")
+    newest = newest.filter(summary__mainActor__mean__isnull=False)
     return next(filter(is_visible, newest.values_list("character", flat=True)), "")
 
 
@@ -92,7 +146,8 @@ def history_of(account: Account, character: str, *, before: int | None, limit: i
     if before is not None:
         jobs = jobs.filter(pk__lt=before)
     newest = list(_with_figures(_newest(jobs, limit + 1)))
-    points = [point for job in newest[:limit] if (point := _point(job)) is not None]
+    found = outlines_of(newest[:limit])
+    points = [point for job in newest[:limit] if (point := _point(job, found.get(job.pk))) is not None]
     return History(points=points[::-1], last_id=newest[limit - 1].pk if len(newest) > limit else None)
 
 
@@ -113,7 +168,13 @@ def _with_figures(ids: QuerySet[Job, Any]) -> QuerySet[Job]:
     return jobs.annotate(figures=figures).order_by("-pk")
 
 
-def _point(job: Job) -> Point | None:
-    """Return the point of a job, None if its result has no damage per second of the character."""
-    metric, mean, error = vars(job)["figures"] or (None, None, None)
-    return None if metric != "dps" or mean is None else Point(job=job, mean=mean, error=error or 0.0)
+def _point(job: Job, outline: Outline | None) -> Point | None:
+    """Return the point of a job, None if its result has no damage per second of the character.
+
+    Its class and specialization are not part of the outline, because the character has them.
+    """
+    metric, figures, equipment = vars(job)["figures"] or (None, None, "")
+    if metric != "dps" or figures is None:
+        return None
+    fight = replace(outline, class_name="", specialization="") if outline else NO_OUTLINE
+    return Point(job=job, entry=listed([figures], first=0)[0], equipment=equipment, outline=fight)

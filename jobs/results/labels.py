@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from billing import prices
 from jobs import failure_causes
 from jobs.enums import (
     ErrorCode,
@@ -198,6 +199,19 @@ def _lacks_only_html(job: Job) -> bool:
     reasons = (entry["reason"] for entry in job.missing_artifacts if entry["kind"] == Artifact.Kind.HTML_REPORT)
     return bool(job.error_code) and any(
         failure_causes.UNFINISHED_HTML in reason[:1].lower() + reason[1:] for reason in reasons
+    )
+
+
+def bill(job: Job) -> str:
+    """Return how the credits of an ended job add up, empty if it has not ended."""
+    if job.credits_consumed is None:
+        return ""
+    return prices.in_words(
+        job.sim_duration_ms,
+        credits_per_second=job.credits_per_second,
+        fee=job.fee_credits,
+        charged=job.credits_consumed,
+        slots=job.slots_used,
     )
 
 

@@ -19,6 +19,14 @@ from simservice.ids import first_id_of, parse_id
 from simservice.postgresql.statements import RowReader, load, run
 
 TITLED = ("created_at", "metadata", "given_title", "character", "other_characters")
+BILLED = (
+    "sim_duration_ms",
+    "credits_per_second",
+    "priority_fee_credits",
+    "credits_consumed",
+    "slots_used",
+    "status",
+)
 RECENT_JOBS = 100
 # As many characters of a title as its index contains
 SEARCHED_CHARACTERS = 100
@@ -151,6 +159,12 @@ def find_by_title(start: str, *, limit: int) -> list[int]:
     """
     values = {"start": start[:SEARCHED_CHARACTERS], "limit": limit}
     return [int(pk) for (pk,) in run(SQL["find_by_title"], values=values)]
+
+
+def billed_jobs(account: Account, job_ids: Iterable[int]) -> dict[int, Job]:
+    """Return the account's jobs with these ids, with their titles and the figures of their bills."""
+    jobs = Job.objects.filter(account=account, pk__in=set(job_ids))
+    return {job.pk: job for job in jobs.only(*TITLED, *BILLED)}
 
 
 def find_shared(token: str) -> Job | None:

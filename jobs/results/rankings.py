@@ -94,6 +94,12 @@ def _short(number: float) -> float:
     return float(f"{number:.8g}")
 
 
+def lists_only_some(summary: Mapping[str, Any] | None) -> bool:
+    """Return whether a job has more profilesets than its summary lists."""
+    profilesets = ((summary or {}).get("mainActor") or {}).get("profilesets", {})
+    return bool(profilesets.get("count", 0) > len(profilesets.get("results", [])))
+
+
 def entries_of(job: Job) -> list[Entry]:
     """Return all profilesets of a job, best first; none if its summary lists them all.
 
@@ -101,8 +107,7 @@ def entries_of(job: Job) -> list[Entry]:
     """
     if not retention.is_kept(job):
         return []
-    profilesets = ((job.summary or {}).get("mainActor") or {}).get("profilesets", {})
-    if profilesets.get("count", 0) <= len(profilesets.get("results", [])):
+    if not lists_only_some(job.summary):
         return []
     row = JobRanking.objects.filter(job_id=job.pk).first()
     return [] if row is None else unpacked(bytes(row.document))

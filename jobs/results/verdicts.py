@@ -86,6 +86,7 @@ class Compared:
         self.baseline = entries[base - 1] if 0 < base <= len(entries) else own
         self.count = max(count, len(entries))
         self.is_candidate, self.partial, self.has_stages = is_candidate, partial, has_stages
+        self.widening = widening
         self.comparisons = self.count if self.baseline is own else math.comb(self.count + 1, 2)
         self.factor = widening * widened(self.comparisons)
         self.kinds = [self.kind_of(entry) for entry in entries]

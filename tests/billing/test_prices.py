@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing.models import Hold
+from billing.prices import in_words
 from jobs.enums import Status
 from jobs.execution.time_limits import Budget
 from jobs.lifecycle import job_moves
@@ -80,3 +81,29 @@ def test_the_settlement_bills_the_announced_price() -> None:
             spent = Hold.objects.get(pk=job.pk).spent
             transaction.set_rollback(True)
         assert spent == announced(milliseconds, rate=rate, ceiling=ceiling) + fee
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "fee", "charged", "slots", "text"),
+    [
+        (1300, 0, 64, 1, "2 s billed (1.3 s, rounded up) × 32 credits = 64"),
+        (2000, 0, 64, None, "2 s × 32 credits = 64"),
+        (1970, 0, 64, None, "2 s billed (1.97 s, rounded up) × 32 credits = 64"),
+        (91_200, 320, 3264, 3, "92 s billed (91.2 s on 3 slots, rounded up) × 32 credits + 320 fee = 3,264"),
+        (
+            5_000_100,
+            0,
+            57_600,
+            None,
+            "5,001 s billed (5,000.1 s, rounded up) × 32 credits, charged up to the reserved 57,600 credits",
+        ),
+        (6001, 0, 224, None, "7 s billed (6.001 s, rounded up) × 32 credits = 224"),
+        (6000, 0, 192, 2, "6 s on 2 slots × 32 credits = 192"),
+        (None, 0, 0, None, "Not charged, because no simulator ran"),
+        (None, 320, 320, None, "Fee: 320 credits"),
+    ],
+)
+def test_a_bill_adds_up_in_words(
+    milliseconds: int | None, fee: int, charged: int, slots: int | None, text: str
+) -> None:
+    assert in_words(milliseconds, credits_per_second=32, fee=fee, charged=charged, slots=slots) == text

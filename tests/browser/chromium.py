@@ -91,6 +91,12 @@ class Visitor:
         with self.page.expect_navigation():
             self.page.get_by_role("link", name=name, exact=True).first.click()
 
+    def reveal(self, name: str) -> None:
+        """Open a form that is folded behind a button."""
+        folded = self.page.locator("details.reveal:not([open]) > summary", has_text=name)
+        if folded.count():
+            folded.click()
+
     def fill(self, **fields: str) -> None:
         """Fill in fields of the page's form by their names."""
         for name, text in fields.items():

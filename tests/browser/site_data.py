@@ -21,6 +21,7 @@ VAULT = [
 STAGES = "\n".join([(PROFILES / "frost_mage.simc").read_text(), "iterations=500", *GEAR, *VAULT])
 # Teaches the service that profilesets are quick, so that it starts few simulators for the next job.
 FEW = 'mage="Few"\nlevel=80\niterations=1000\n' + "".join(f"profileset.{n}+=intellect=9{n}00\n" for n in range(4))
+OTHER = FEW.replace("profileset.3", "profileset.another").replace("9100", "9900")
 ACTORS = 'warrior="Bruna"\nlevel=80\niterations=200\n' + "".join(
     f'copy="Bruna with {number} trinkets"\nstrength={8000 + 300 * number}\n' for number in (1, 2)
 )
@@ -76,6 +77,8 @@ class SiteData:
     clients: dict[str, str]
     key: str
     event: str
+    # Two jobs with the same variants
+    pair: tuple[str, str]
 
     def views(self) -> Iterator[View]:
         """Yield every page of the site."""
@@ -136,6 +139,7 @@ class SiteData:
         """Yield the pages that compare jobs: chosen ones, refused ones, and those of share links."""
         chosen = [self.jobs[name] for name in ("stages", "actors", "failed", "waiting")]
         tokens = [self.stack.job(job)["links"]["share"].rpartition("/")[2] for job in chosen]
+        yield at("compare-variants", f"{ACCOUNT}/compare?{urlencode([('job', job) for job in self.pair])}")
         yield at("compare-choose", f"{ACCOUNT}/compare?job={chosen[0]}")
         yield at("compare", f"{ACCOUNT}/compare?{urlencode([('job', job) for job in chosen])}")
         yield at("compare-refused", f"{ACCOUNT}/compare?job={chosen[0]}&job={chosen[0]}")
@@ -155,6 +159,7 @@ class SiteData:
 
     def make_key(self, visitor: Visitor) -> None:
         visitor.open(self.clients["guild-bot"])
+        visitor.reveal("New key")
         visitor.fill(name="for the night")
         visitor.press("Create key")
 
@@ -164,6 +169,7 @@ class SiteData:
 
     def invite(self, visitor: Visitor, email: str = "somebody.else@example.com") -> None:
         visitor.open(f"{ACCOUNT}/people")
+        visitor.reveal("New invitation")
         visitor.fill(email=email)
         visitor.press("Send invitation")
 
@@ -246,7 +252,9 @@ DJANGO_ADMIN = {
 
 def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
     """Create the data as a visitor who is logged in as owner of the demo account."""
-    stack.wait_for_end(stack.submit(FEW))
+    pair = stack.submit(FEW), stack.submit(OTHER)
+    for job in pair:
+        stack.wait_for_end(job)
     jobs = {
         "stages": stack.submit(
             STAGES, runtime={"multiStage": True}, artifacts={"html": True, "csv": True}, **NOTES
@@ -256,6 +264,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
     }
     clients = {"default": find_client(visitor, "default")}
     clients |= {name: make_client(visitor, name) for name in ("new-bot", "forgotten-bot", "guild-bot")}
+    visitor.reveal("New key")
     visitor.fill(name="laptop")
     visitor.press("Create key")
     visitor.follow("guild-bot")
@@ -270,7 +279,7 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
     jobs["running"] = stack.submit(LONG)
     stack.pause_when_running(jobs["running"])
     jobs["waiting"] = stack.submit()
-    return SiteData(stack, jobs, clients, key, event)
+    return SiteData(stack, jobs, clients, key, event, pair)
 
 
 NOTES = {"metadata": {"character": "Frosty", "raid": "Liberation of Undermine"}}
@@ -283,6 +292,7 @@ def find_client(visitor: Visitor, name: str) -> str:
 
 def make_client(visitor: Visitor, name: str) -> str:
     visitor.open(f"{ACCOUNT}/clients")
+    visitor.reveal("New client")
     visitor.fill(name=name)
     visitor.press("Create client")
     return visitor.page.url.removeprefix(visitor.site)

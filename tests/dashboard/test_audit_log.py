@@ -1,6 +1,8 @@
 """The audit log on the dashboard and in the admin."""
 
+import csv
 import re
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client as HttpClient
+from django.utils import timezone
 from pytest_django import Settings
 
 from clients import audit, invitations, keys, members
@@ -15,6 +18,7 @@ from clients.accounts import default_client
 from clients.audit import COMMAND_LINE, Action
 from clients.members import Role
 from clients.models import AuditEvent, Membership
+from dashboard.account import audit_log
 from dashboard.account.audit_log import DESCRIPTIONS, GROUPS, description
 from tests.dashboard.audited_changes import (
     ADDRESS,
@@ -47,6 +51,13 @@ def _no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
 def log_of(owner: Membership, **query: str) -> Any:
     """Request the page."""
     return browser_of(owner).get(f"/dashboard/{owner.account}/audit", query)
+
+
+def csv_of(owner: Membership, **query: str) -> list[dict[str, str]]:
+    """Return the rows of the CSV file."""
+    response: Any = browser_of(owner).get(f"/dashboard/{owner.account}/audit.csv", query)
+    assert response.status_code == 200
+    return list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
 
 
 def rows(page: Any) -> list[list[str]]:
@@ -163,6 +174,59 @@ def test_the_list_is_filtered_by_group_and_user(owner: Membership) -> None:
     links = re.findall(r'href="(\?[^"]*)"', page.content.decode())
     assert f"?about=keys&amp;by={other.user.pk}" in links
     assert "?about=webhooks" in links
+
+
+def test_jobs_keys_and_clients_link_to_their_pages(owner: Membership) -> None:
+    client = make_client(owner.account)
+    key, _ = make_key(owner.account, by=actor_of(owner))
+    endpoints.install(client, URL, by=actor_of(owner))
+    job = make_job(default_client(owner.account))
+    audit.record(owner.account.pk, Action.JOB_CANCELLED, by=actor_of(owner), target_id=job.pk, target=job)
+    content = log_of(owner).content.decode()
+    for path in (f"jobs/{job.pk}", f"keys/{key.pk}", f"clients/{client.pk}/webhook"):
+        assert f'href="/dashboard/{owner.account}/{path}"' in content
+
+
+def test_the_list_is_filtered_by_text_and_date(owner: Membership) -> None:
+    other = make_member(owner.account, role="member")
+    for who, name in ((owner, 'Bot "7" 100%'), (other, "<b>")):
+        make_key(owner.account, by=actor_of(who), name=name)
+    today = timezone.now().date()
+    for query, expected in (
+        ({"text": 'bot "7" 100%'}, [owner]),
+        ({"text": other.user.email.upper()}, [other]),
+        ({"text": "100_"}, []),
+        ({"since": f"{today}", "until": f"{today}"}, [other, owner]),
+        ({"since": f"{today + timedelta(days=1)}"}, []),
+        ({"until": f"{today - timedelta(days=1)}"}, []),
+        ({"until": "9999-12-31", "text": "<B>"}, [other]),
+    ):
+        assert [row[0] for row in rows(log_of(owner, **query))] == [who.user.email for who in expected], query
+        assert [row["actor"] for row in csv_of(owner, **query)] == [who.user.email for who in expected], query
+
+
+@pytest.mark.parametrize("query", [{"since": "x"}, {"until": "2026-13-01"}, {"text": "x" * 101}, {"text": "\0"}])
+def test_an_invalid_date_or_text_shows_an_error(query: dict[str, str], owner: Membership) -> None:
+    make_key(owner.account, by=actor_of(owner))
+    page = log_of(owner, **query)
+    assert 'class="error"' in page.content.decode()
+    assert rows(page) == []
+    assert browser_of(owner).get(f"/dashboard/{owner.account}/audit.csv", query).status_code == 404
+
+
+def test_the_csv_has_all_matching_changes(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_log, "BATCH", 2)
+    for number in range(5):
+        make_key(owner.account, by=actor_of(owner), name=f"=cmd|<{number}>")
+    endpoints.install(make_client(owner.account), URL, by=actor_of(owner))
+    make_key(make_account())
+    found = csv_of(owner, about="keys")
+    assert [row["description"].partition("(")[2] for row in found] == [
+        f"=cmd|<{number}>) for client default" for number in range(4, -1, -1)
+    ]
+    assert {row["action"] for row in found} == {"key.created"}
+    member = make_member(owner.account, role="member")
+    assert browser_of(member).get(f"/dashboard/{owner.account}/audit.csv").status_code == 403
 
 
 @pytest.mark.parametrize("query", [{"about": "x"}, {"by": "x"}, {"by": "9" * 19}, {"by": "\u0661"}, {"after": "x"}])

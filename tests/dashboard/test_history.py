@@ -1,6 +1,7 @@
 """The history of a character: results over time by build."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,9 +12,12 @@ from clients.accounts import default_client
 from clients.models import Membership
 from dashboard.jobs import history as page
 from dashboard.jobs.history import chart_of
-from jobs.models import Build, Job
+from jobs.models import Build, Job, JobProfile
 from jobs.results import history
 from jobs.results.history import Point
+from jobs.results.outlines import Outline
+from jobs.results.rankings import Entry
+from jobs.results.verdicts import EVEN, GAIN
 from simservice.api.pagination import make_cursor
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.summaries import EVIL, NAMES, make_completed_job, make_failed_job, make_stopped_job, summary
@@ -52,7 +56,7 @@ def points(*means: float, builds: str = "") -> list[Point]:
         Job(id=place, created_at=START + timedelta(days=place), build=made[letter] if builds else None)
         for place, letter in enumerate(builds or " " * len(means))
     ]
-    return [Point(job=job, mean=mean, error=1.0) for job, mean in zip(jobs, means, strict=True)]
+    return [Point(job=job, entry=Entry(0, "", mean, 1.0)) for job, mean in zip(jobs, means, strict=True)]
 
 
 def test_the_latest_character_is_shown_first(owner: Membership) -> None:
@@ -61,7 +65,10 @@ def test_the_latest_character_is_shown_first(owner: Membership) -> None:
     response = open_history(owner, "?character=Frosty")
     assert shown(response) == [first.pk]
     assert response.context["characters"] == ["Bruna", "Frosty"]
-    assert "History of Frosty" in text_of(response)
+    # A comparison of actors has no point.
+    make_completed_job({"metric": "dps", "mainActor": None}, client=default_client(owner.account), character="Xy")
+    assert shown(open_history(owner)) == [other.pk]
+    assert "<h1><bdi>Frosty</bdi></h1>" in response.content.decode()
 
 
 def test_only_completed_jobs_of_the_account_are_points(owner: Membership) -> None:
@@ -175,11 +182,12 @@ def test_no_points_make_no_chart() -> None:
 def test_everything_is_inside_the_picture(means: list[float]) -> None:
     chart = chart_of(points(*means))
     assert chart is not None
-    assert all(0 < float(dot.x) < 100 and 0 < float(dot.y) < 100 for dot in chart.dots)
+    dots = [dot for series in chart.series for dot in series.dots]
+    assert all(0 < float(dot.x) < 100 and 0 < float(dot.y) < 100 for dot in dots)
     assert all(0 <= float(label.at) <= 100 for label in (*chart.values, *chart.dates))
     assert len(chart.values) <= 8
     assert len(chart.dates) <= 5
-    assert "nan" not in chart.line + chart.intervals
+    assert "nan" not in "".join(series.line + series.intervals for series in chart.series)
 
 
 def test_the_values_of_the_axis_are_round() -> None:
@@ -188,12 +196,77 @@ def test_the_values_of_the_axis_are_round() -> None:
     assert [label.text for label in chart.values] == ["24,000", "26,000", "28,000", "30,000"]
 
 
+def test_distances_are_those_of_time() -> None:
+    made = points(10.0, 20.0, 30.0)
+    made[1].job.created_at = START + timedelta(days=1.5)
+    chart = chart_of(made)
+    assert chart is not None
+    assert [dot.x for dot in chart.series[0].dots] == ["2.00", "74.00", "98.00"]
+
+
+@pytest.mark.parametrize(
+    ("span", "labels"),
+    [
+        (timedelta(seconds=5), ["1 Nov 00:00"]),
+        (timedelta(hours=8), ["1 Nov 01:00", "1 Nov 03:00", "1 Nov 05:00", "1 Nov 07:00"]),
+        (timedelta(days=8), ["2 Nov", "4 Nov", "6 Nov", "8 Nov"]),
+        (timedelta(days=80), ["11 Nov 2026", "1 Dec 2026", "21 Dec 2026", "10 Jan 2027"]),
+        (timedelta(days=1600), ["May 2027", "Jun 2028", "Jul 2029", "Sep 2030"]),
+    ],
+)
+def test_dates_are_distinct(span: timedelta, labels: list[str]) -> None:
+    assert [label.text for label in page.TimeAxis(START, START + span).labels()] == labels
+
+
+def test_each_setup_is_a_series_with_its_change() -> None:
+    made = points(100.0, 101.0, 120.0, 121.0, 120.5)
+    for number, equipment in enumerate("aabbc"):
+        made[number] = replace(made[number], equipment=equipment)
+    setups = history.setups_of(made)
+    assert [[point.mean for point in setup.points] for setup in setups] == [[100, 101], [120, 121], [120.5]]
+    first, second, third = (setup.change for setup in setups)
+    assert first is None
+    assert second is not None
+    assert third is not None
+    assert (second.kind, second.difference, third.kind) == (GAIN, 20, EVEN)
+    chart = chart_of(made)
+    assert chart is not None
+    assert [(series.number, len(series.dots)) for series in chart.series] == [(1, 2), (2, 2), (3, 1)]
+
+
+def test_other_fights_gear_and_talents_are_other_setups(owner: Membership) -> None:
+    client = default_client(owner.account)
+    gear = [{"slot": "head", "name": "hat", "id": 1}]
+    for fields, text in (
+        ({}, "fight_style=A"),
+        ({}, "fight_style=B"),
+        ({"talents": "X"}, "fight_style=B"),
+        ({"talents": "X", "gear": gear}, "fight_style=B"),
+        ({}, "# the first one\nfight_style=A"),
+    ):
+        result = summary()
+        result["mainActor"] |= fields
+        make_completed_job(result, client=client, text=f'mage="Frosty"\n{text}\n')
+    response = open_history(owner)
+    rows = [(len(row["setup"].points), row["setup"].outline.fight) for row in response.context["setups"]]
+    assert rows == [(1, "B"), (1, "B"), (1, "B"), (2, "A")]
+    assert "0 % ± 2 , within the margin of error" in text_of(response)
+    job = response.context["points"][0].job
+    assert f'<a href="/dashboard/{owner.account}/jobs/{job.pk}" tabindex="-1"' in response.content.decode()
+
+
+def test_a_profile_that_was_removed_has_no_fight(owner: Membership) -> None:
+    job = complete(owner)
+    JobProfile.objects.filter(pk=job.pk).delete()
+    assert [row["setup"].outline for row in open_history(owner).context["setups"]] == [Outline()]
+
+
 def test_changes_of_the_build_are_numbered() -> None:
     chart = chart_of(points(10.0, 20.0, 30.0, 40.0, 50.0, builds="aabba"))
     assert chart is not None
     periods = [(period.number, period.build and period.build.simc_version, period.mean) for period in chart.periods]
     assert periods == [(1, "a", 15.0), (2, "b", 35.0), (3, "a", 50.0)]
-    assert [period.x for period in chart.periods] == ["0.00", "40.00", "80.00"]
+    assert [period.x for period in chart.periods] == ["0.00", "38.00", "86.00"]
 
 
 def test_numbers_in_the_picture_do_not_overlap() -> None:

@@ -14,7 +14,8 @@ from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import Membership
 from dashboard.jobs import attention
-from dashboard.jobs.overview import bars_by_day, lanes_of
+from dashboard.jobs.overview import lanes_of
+from dashboard.results.day_charts import bars_by_day
 from jobs.lifecycle import usage
 from jobs.models import DailyUsage
 from jobs.queue import forecast
@@ -193,5 +194,5 @@ def test_the_overview_makes_few_queries(
     for _ in range(3):
         make_completed_job(client=default_client(owner.account))
     http = browser_of(owner)
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         http.get(f"/dashboard/{owner.account}/")

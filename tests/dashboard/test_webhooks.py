@@ -1,10 +1,15 @@
 """Webhook pages of the dashboard."""
 
+import html
 import re
-from datetime import timedelta
+import shlex
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.test import Client as HttpClient
 from django.utils import timezone
@@ -14,8 +19,10 @@ from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import Client, Membership
 from tests.dashboard.browsing import browser_of, hidden, text_of
-from tests.factories import make_account, make_client, make_event, make_member
-from webhooks import endpoints
+from tests.factories import make_account, make_client, make_event, make_job, make_member
+from webhooks import dispatcher, endpoints, http_client, retries, signing
+from webhooks.claims import claim_deliveries
+from webhooks.http_client import Response
 from webhooks.models import Delivery, Endpoint, Event
 
 pytestmark = pytest.mark.django_db
@@ -228,7 +235,7 @@ def test_all_failed_events_of_a_period_are_resent(client: Client, http: HttpClie
         assert message in text_of(http.post(path_of(client, "/failed"), period(), follow=True))
     assert set(Event.objects.filter(state="waiting")) == set(recent)
     assert Event.objects.get(state="failed") == old
-    log = text_of(http.get(path_of(client), {"show": "failed"}))
+    log = text_of(http.get(path_of(client), {"state": "failed"}))
     assert old.name[:12] in log
     assert recent[0].name[:12] not in log
 
@@ -268,19 +275,20 @@ def test_viewers_see_no_forms(client: Client) -> None:
         *(path_of(client, rest) for rest in ("", "/url", "/rotate", "/failed")),
         f"/dashboard/{client.account}/events/{event.name}",
     ):
-        assert viewer.get(path).content.decode().count("<form") == 1, "only the log-out form"
+        main = viewer.get(path).content.decode().partition("<main")[2].partition("</main>")[0]
+        assert 'method="post"' not in main
 
 
 def test_event_lists_have_pages_and_take_few_queries(
     client: Client, http: HttpClient, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     endpoints.configure(client, URL, by=SYSTEM)
-    names = [make_failed_event(client).name[:12] for _ in range(60)]
+    names = [make_failed_event(client).name for _ in range(60)]
     address, listed = path_of(client), []
     while address:
-        with django_assert_max_num_queries(9):
+        with django_assert_max_num_queries(13):
             page = http.get(address).content.decode()
-        listed += re.findall(r"<code>(evt_\w{8})…", page)
+        listed += re.findall(r"/events/(evt_\w+)\"", page)
         following = re.findall(r'href="([^"]*)" rel="next"', page)
         address = path_of(client) + following[0] if following else ""
     assert listed == names[::-1]
@@ -306,3 +314,88 @@ def test_an_event_of_another_account_is_not_found(client: Client) -> None:
     other_member = make_member(make_account())
     for account in (client.account, other_member.account):
         assert browser_of(other_member).get(f"/dashboard/{account}/events/{event.name}").status_code == 404
+
+
+def recorded_attempt(client: Client, **fields: Any) -> tuple[Event, Delivery, str]:
+    """Return an event, an attempt as a delivery worker records it, and the signing secret."""
+    secret = endpoints.configure(client, URL, by=SYSTEM)
+    event = make_event(client, body=b'{"kind":"job.terminal","payload":{"id":"1","status":"timed_out"}}', **fields)
+    (attempt,) = claim_deliveries(dispatcher.pools()[0], room=1)
+    with patch.object(http_client, "post", return_value=Response(status=200, duration_ms=120, address="x")):
+        retries.record_responses([(attempt, dispatcher.make_request(attempt, Mock()))])
+    return event, Delivery.objects.get(), secret
+
+
+def test_an_attempt_shows_what_was_signed(client: Client, http: HttpClient) -> None:
+    event, delivery, secret = recorded_attempt(client, job_id=make_job(client).pk)
+    at = int(delivery.started_at.timestamp())
+    assert delivery.signature == f"t={at},v1={signing.signature(secret, bytes(event.body), at=at)}"
+    page = http.get(f"/dashboard/{client.account}/events/{event.name}")
+    text = html.unescape(text_of(page))
+    for expected in (
+        f"X-Service-Signature {delivery.signature}",
+        f"X-Service-Delivery-Id {delivery.name}",
+        f"curl {URL}",
+        f"-H 'X-Service-Signature: {delivery.signature}'",
+        f"--data-raw '{bytes(event.body).decode()}'",
+        '"status": "timed_out"',
+        "Job timed out",
+    ):
+        assert expected in text, expected
+    assert secret not in page.content.decode()
+
+
+def test_a_command_quotes_the_url_for_shells(client: Client, http: HttpClient) -> None:
+    event, _, _ = recorded_attempt(client)
+    Endpoint.objects.update(url=f"{URL}?a='$(id)")
+    page = http.get(f"/dashboard/{client.account}/events/{event.name}")
+    command = next(one["command"] for one in page.context["attempts"])
+    assert shlex.split(command)[1] == f"{URL}?a='$(id)"
+
+
+def test_the_page_shows_the_success_rate_of_a_week(client: Client, http: HttpClient) -> None:
+    event, _, _ = recorded_attempt(client)
+    old, running = timezone.now() - timedelta(days=8), timezone.now()
+    for outcome, at, length in (("failed", running, 300), ("sending", running, None), ("failed", old, 9000)):
+        Delivery.objects.create(event=event, outcome=outcome, started_at=at, duration_ms=length)
+    make_failed_event(make_client(client.account, "other"))
+    text = text_of(http.get(path_of(client)))
+    assert "50.0 % 1 of 2 attempts" in text
+    assert "210 ms slowest 300 ms" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"state": "failed"}, [0, 1]),
+        ({"state": "waiting"}, [2]),
+        ({"since": "2026-01-02T00:00"}, [1, 2]),
+        ({"state": "failed", "until": "2026-01-02T00:00"}, [0]),
+        ({"state": "sending"}, []),
+    ],
+    ids=str,
+)
+def test_events_are_filtered(client: Client, http: HttpClient, query: dict[str, str], found: list[int]) -> None:
+    days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
+    events = [make_failed_event(client, created_at=day) for day in days[:2]]
+    events.append(make_event(client, created_at=days[2]))
+    page = http.get(path_of(client), query)
+    assert [row["event"] for row in page.context["log"]] == [events[number] for number in found][::-1]
+
+
+@pytest.mark.parametrize("query", [{"state": "x"}, {"since": "x"}, {"until": "9999-99-99"}], ids=str)
+def test_an_invalid_filter_of_events_shows_an_error(
+    client: Client, http: HttpClient, query: dict[str, str]
+) -> None:
+    make_failed_event(client)
+    page = http.get(path_of(client), query)
+    assert 'class="error"' in page.content.decode()
+    assert "log" not in page.context
+
+
+def test_a_new_secret_comes_with_code_that_verifies(client: Client, http: HttpClient) -> None:
+    path = path_of(client)
+    text = html.unescape(text_of(http.post(path, {"url": URL, "form": hidden(http.get(path), "form")})))
+    for name in ("verify.py", "verify.js"):
+        code = (Path(settings.BASE_DIR) / "examples" / "webhooks" / name).read_text()
+        assert " ".join(code.split()) in text

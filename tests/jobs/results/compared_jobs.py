@@ -16,7 +16,7 @@ ITEM = {"slot": "head", "name": "hat", "id": 1, "ilevel": 600}
 
 def summary(mean: float = 100.0, error: float = 1.0, **fields: Any) -> dict[str, Any]:
     """Return the summary of one actor."""
-    spread = {"mean_stddev": error / 1.96, "stddev": 10.0, "min": mean - 20, "max": mean + 20}
+    spread = {"mean_stddev": error / 1.96, "stddev": 10.0 * error, "min": mean - 20, "max": mean + 20}
     actor = {"name": "Frosty", "mean": mean, "mean_error": error, **spread}
     stages = {"enabled": False, "reason": "disabled_by_option", "stages": []}
     return {"metric": "dps", "iterations": 500, "mainActor": actor, "multiStage": stages} | fields

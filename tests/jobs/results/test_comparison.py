@@ -1,6 +1,9 @@
 """Comparisons of jobs: which jobs are chosen, and how they differ."""
 
+import json
+import zlib
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,9 +16,12 @@ from jobs.enums import Status
 from jobs.errors import NotFound
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
-from jobs.models import Build, Job, JobDetails
+from jobs.models import Build, Job, JobDetails, JobRanking
 from jobs.results import comparison
+from jobs.results.common_variants import CommonVariants, common_variants
 from jobs.results.comparison import CannotCompare, Comparison, Missing, Problem, sides_of
+from jobs.results.rankings import Entry
+from jobs.results.verdicts import EVEN, GAIN, LOSS, Compared, widened
 from simservice.ids import new_token, next_id
 from tests.factories import make_account, make_job, make_running_job
 from tests.jobs.results.compared_jobs import ITEM, ability, add_details, make_result, summary
@@ -116,7 +122,7 @@ def test_a_difference_is_clear_beyond_the_combined_error(mean: float, *, is_clea
     first, second = compare(make_result(summary(100.0, 3.0)), make_result(summary(mean, 4.0))).changes
     assert first is None
     assert second is not None
-    assert (second.margin, second.is_clear) == (5.0, is_clear)
+    assert (second.margin, second.kind != EVEN) == (5.0, is_clear)
     assert second.percent == pytest.approx(mean - 100)
 
 
@@ -198,8 +204,8 @@ def test_abilities_are_sorted_by_their_largest_difference() -> None:
     two = add_details(make_result(), abilities=[ability("Bolt", 54), ability("Imp", 9, pet=True)])
     rows = compare(one, two, make_result()).abilities
     assert [(row.name, row.is_pet, list(row.values), list(row.differences)) for row in rows] == [
-        ("Nova", False, [20, 0, None], [None, -20, None]),
-        ("Imp", True, [0, 9, None], [None, 9, None]),
+        ("Nova", False, [20, None, None], [None, -20, None]),
+        ("Imp", True, [None, 9, None], [None, 9, None]),
         ("Bolt", False, [55, 54, None], [None, -1, None]),
     ]
 
@@ -242,3 +248,98 @@ def test_the_number_of_queries_is_constant(django_assert_num_queries: DjangoAsse
             compare(*jobs[:count])
         with django_assert_num_queries(3):
             compare(*jobs[:count], is_public=True)
+
+
+def variants_of(*entries: tuple[str, float], mean: float = 100.0, count: int = 0) -> dict[str, Any]:
+    """Return the summary of an actor with variants of these names and means, best first."""
+    listed = [summary(value)["mainActor"] | {"name": name} for name, value in entries]
+    found = summary(mean)
+    found["mainActor"]["profilesets"] = {"count": count or len(listed), "results": listed}
+    return found
+
+
+def common(*summaries: dict[str, Any]) -> CommonVariants:
+    """Return the common variants of two jobs with these summaries."""
+    found = compare(*map(make_result, summaries)).variants
+    assert found is not None
+    return found
+
+
+def test_variants_are_joined_by_their_exact_names() -> None:
+    found = common(
+        variants_of(("Ring", 120), ("ring", 110), ("Hat ", 105), ("Belt", 90)),
+        variants_of(("Belt", 130), ("Ring", 121), ("Hat", 105)),
+    )
+    assert [(pair.name, pair.first.mean, pair.second.mean, pair.kind) for pair in found.pairs] == [
+        ("Belt", 90, 130, GAIN),
+        ("Ring", 120, 121, EVEN),
+    ]
+    assert (found.only_first, found.only_second) == (["ring", "Hat "], ["Hat"])
+    assert found.baseline.kind == EVEN
+
+
+def test_margins_of_variants_are_widened_for_all_of_them() -> None:
+    entries = [(f"Ring {number}", 150.0 - number) for number in range(9)]
+    found = common(variants_of(*entries), variants_of(*entries))
+    assert [pair.margin for pair in found.pairs] == pytest.approx([2**0.5 * widened(10)] * 9)
+    assert found.kinds == {EVEN: 9}
+
+
+def test_chance_rarely_makes_a_variant_differ() -> None:
+    random = Random(7)  # noqa: S311
+    wrong = 0
+    for _ in range(200):
+        found = common_variants(*(_noisy(random, count=60) for _ in range(2)))
+        assert found is not None
+        wrong += any(found.kinds[kind] for kind in (GAIN, LOSS))
+    assert wrong <= 16
+
+
+def _noisy(random: Random, *, count: int) -> Compared:
+    """Return variants without effect, whose means differ by chance only."""
+    own, *entries = [Entry(number, f"{number}", random.gauss(1000, 1), 1.96) for number in range(count + 1)]
+    return Compared(entries, own)
+
+
+def test_other_baselines_are_compared_too() -> None:
+    found = common(variants_of(("Ring", 120), mean=100), variants_of(("Ring", 150), mean=130))
+    assert (found.baseline.kind, found.baseline.difference) == (GAIN, 30)
+
+
+def test_all_variants_of_long_rankings_are_joined() -> None:
+    sets = [(f"Ring {number}", 5000.0 - number) for number in range(5000)]
+    jobs = [make_result(variants_of(*sets[:200], count=len(sets))) for _ in range(2)]
+    for job in jobs:
+        columns = {
+            "names": [name for name, _ in sets],
+            "means": [mean for _, mean in sets],
+            "errors": [1.0] * len(sets),
+            "stages": [1] * len(sets),
+        }
+        JobRanking.objects.create(job=job, document=zlib.compress(json.dumps(columns).encode()))
+    found = compare(*jobs).variants
+    assert found is not None
+    assert (len(found.pairs), found.only_first, found.only_second) == (5000, [], [])
+    assert (found.pairs[0].name, found.pairs[-1].name) == ("Ring 0", "Ring 4999")
+
+
+def test_jobs_without_variants_have_none_in_common() -> None:
+    assert compare(make_result(), make_result()).variants is None
+    one = make_result(variants_of(("Ring", 120)))
+    found = compare(one, make_result()).variants
+    assert found is not None
+    assert (found.pairs, found.only_first) == ([], ["Ring"])
+    raid = make_result(variants_of(("Ring", 120)) | {"metric": "raid_dps"})
+    assert compare(one, raid).variants is None
+    assert compare(one, one, one).variants is None
+
+
+def test_abilities_within_the_margin_are_even() -> None:
+    one = add_details(make_result(), abilities=[ability("Bolt", 50), ability("Nova", 20)])
+    two = add_details(make_result(), abilities=[ability("Bolt", 51), ability("Nova", 22)])
+    found = compare(one, two)
+    assert [(row.name, list(row.is_clear)) for row in found.abilities] == [
+        ("Nova", [False, True]),
+        ("Bolt", [False, False]),
+    ]
+    assert found.ability_margin == pytest.approx(2**0.5)
