@@ -28,6 +28,7 @@ account_pages = [
     path("jobs/new", job_form.submit_job, name="submit_job"),
     path("jobs/check", job_form.check_job, name="check_job"),
     path("jobs/<id:job_id>", job_page.job, name="job"),
+    path("jobs/<id:job_id>/ranking.csv", job_page.ranking, name="ranking"),
     path("jobs/<id:job_id>/run", run_again.run_again, name="run_again"),
     path("jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
     path("jobs/<id:job_id>/links", job_page.replace_links, name="replace_links"),
@@ -73,6 +74,7 @@ urlpatterns = [
     path("docs/guides/<slug:guide>", guides.guide, name="guide"),
     path("share/<token:token>", sharing.share, name="share"),
     path("share/<token:token>/card.png", card, name="share_card"),
+    path("share/<token:token>/ranking.csv", sharing.ranking, name="shared_ranking"),
     path("share/<token:token>/run", run_again.run_shared, name="run_again_share"),
     path("compare", compare.compare_shared, name="compare_shared"),
     # Logging in, and what belongs to a user rather than to an account

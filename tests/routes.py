@@ -47,6 +47,7 @@ OPEN = {
     "example": 200,
     "share/<token:token>": 200,
     "share/<token:token>/card.png": 200,
+    "share/<token:token>/ranking.csv": 404,  # the job has no result
     "compare": 200,
     "manifests/<token:token>": 200,
     "artifacts/<token:token>": 200,

@@ -5,8 +5,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 
 from clients.members import Role
 from dashboard import results
@@ -14,6 +15,7 @@ from dashboard.access import AccountAccess, account_page
 from dashboard.jobs import preview
 from dashboard.jobs.files import files_of, missing_files_of
 from dashboard.jobs.sharing import queue_position
+from dashboard.results import ranking_csv
 from dashboard.results.timeline import timeline_of
 from jobs.api.links import LinkBuilder
 from jobs.artifacts import retention
@@ -41,12 +43,14 @@ class TitleForm(forms.Form):
 @account_page()
 def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
     """Show a job. Return only the content for htmx requests."""
+    options = results.Options.of(request.GET)
     with snapshot():
         job = _find_job(access, job_id)
         files, (runs, has_more_runs) = files_of(job), _runs_of(job)
         events = list(JobEvent.objects.filter(job=job).order_by("id")[:MAX_EVENTS])
-        result = results.load(job, results.Options.of(request.GET))
+        result = results.load(job, options)
     progress = _progress_in(job, runs)
+    share = LinkBuilder.for_request(request).of(job)["share"] if retention.is_kept(job) else None
     layers = {entry["layers"] for entry in runs if entry["run"].ended_at is not None}
     context = {
         "job": job,
@@ -77,9 +81,22 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
         "max_title_length": TITLE_LENGTH,
         "is_kept": retention.is_kept(job),
         "kept_until": retention.kept_until(job),
-        "share": LinkBuilder.for_request(request).of(job)["share"] if retention.is_kept(job) else None,
+        "share": share,
+        "shared_view": options.added_to(share) if share else None,
+        "ranking_table": options.baseline_of(reverse("ranking", args=(access.account.name, job.pk))),
     }
     return render(request, "dashboard/job.html", context)
+
+
+@account_page()
+def ranking(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Return the ranking of a job as CSV. Raises Http404 without a result."""
+    with snapshot():
+        job = _find_job(access, job_id)
+        compared = ranking_csv.compared_of(job, results.Options.of(request.GET))
+    if compared is None:
+        raise Http404
+    return ranking_csv.response_of(job, compared)
 
 
 @account_page(post=Role.MEMBER, get=False)

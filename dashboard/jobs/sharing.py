@@ -5,16 +5,19 @@ It shows the full summary, like the public manifest, but never the account, the 
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from clients.rate_limits import limited_by_address
 from dashboard import results
 from dashboard.jobs.files import files_of, missing_files_of
+from dashboard.results import ranking_csv
 from jobs.api.links import LinkBuilder, path_to
 from jobs.artifacts import retention
+from jobs.enums import Status
 from jobs.live.progress import progress_of
 from jobs.models import Job
 from jobs.queue import forecast
-from jobs.results import labels, queries
+from jobs.results import labels, queries, verdicts
 from simservice.api.methods import read_only
 from simservice.postgresql.connections import snapshot
 
@@ -36,9 +39,11 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         "job": job,
         "heading": labels.status_of(job),
         "title": job.public_title,
-        "description": _description(job, result),
+        "description": _description(job),
         "kept_until": retention.kept_until(job),
         "address": links.of(job)["share"],
+        "shared_view": options.added_to(links.of(job)["share"]),
+        "ranking_table": options.baseline_of(reverse("shared_ranking", args=(token,))),
         "hides_inputs": not job.account.shares_inputs,
         "reason": labels.public_reason(job),
         "queue": queue_position(job) if job.is_waiting else "",
@@ -49,7 +54,22 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         "missing_files": missing_files_of(job),
         "picture": links.base + path_to("share_card", token),
     }
-    response = render(request, "share.html", context)
+    return _with_headers(render(request, "share.html", context))
+
+
+@read_only
+@limited_by_address
+def ranking(request: HttpRequest, token: str) -> HttpResponse:
+    """Return the ranking of a shared job as CSV. Raises Http404 without a result."""
+    with snapshot():
+        job = queries.find_shared(token)
+        compared = ranking_csv.compared_of(job, results.Options.of(request.GET)) if job else None
+    if job is None or compared is None:
+        raise Http404
+    return _with_headers(ranking_csv.response_of(job, compared))
+
+
+def _with_headers(response: HttpResponse) -> HttpResponse:
     for name, value in HEADERS.items():
         response[name] = value
     return response
@@ -66,9 +86,11 @@ def queue_position(job: Job) -> str:
     return sentence if position.seconds is None else f"{sentence} It should start {labels.soon(position.seconds)}."
 
 
-def _description(job: Job, result: results.Result | None) -> str:
-    """Return a one-line description of the job for link previews."""
-    if result and result.actor:
-        figure = f"{result.actor['mean']:,.0f} {result.metric}"
-        return f"{labels.status_of(job)}: {figure}{' (partial)' if result.partial else ''}"
-    return f"{labels.status_of(job)}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"
+def _description(job: Job) -> str:
+    """Return what the result of a job says, or its status, in one line for link previews."""
+    verdict, status = verdicts.verdict_of(job), labels.status_of(job)
+    if verdict is None:
+        return f"{status}, submitted {job.created_at:%Y-%m-%d %H:%M} UTC"
+    count = verdicts.count_in(job.summary)
+    facts = ["" if job.status == Status.COMPLETED else status, verdict.text, count]
+    return " · ".join(filter(None, facts))

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dashboard.results.scale import Scale
+from jobs.enums import VerdictKind
 from jobs.models import Job
 from jobs.results.details import Actor, Fight
 from jobs.results.rankings import Entry
-from jobs.results.verdicts import Compared
+from jobs.results.verdicts import Compared, Verdict, percent_with_margin
 
-VARIANT, ACTOR = "variant", "actor"
 # Room for the numbers beside the ends of a strip, as a part of the width
 MARGIN = 0.16
 # In thousandths of the width. A narrow interval stays visible.
@@ -78,47 +78,74 @@ def _strip(spread: Spread, axis: Scale) -> Strip:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One number with its strip. `difference` is in percent of the baseline, None for the baseline itself."""
+    """One number with its strip. `change` and `gain` are compared with the baseline.
+
+    `name` and `change` are empty if the verdict above says them, and `kind` for the baseline itself.
+    """
 
     label: str
     name: str
     figures: Spread
     strip: Strip
     kind: str = ""
-    difference: float | None = None
+    change: str = ""
     gain: float = 0.0
 
     @property
     def relative_error(self) -> float | None:
         """Return the margin of error in percent of the mean, None if it cannot be calculated."""
-        relative = abs(self.figures.error / self.figures.mean * 100) if self.figures.mean else math.inf
-        return relative if math.isfinite(relative) else None
+        return relative_error(self.figures.mean, self.figures.error)
 
 
-def readings(compared: Compared, main: Actor | None, *, noun: str) -> list[Reading]:
-    """Return the best entry above the baseline, or the baseline alone without entries."""
-    entries, baseline = compared.entries, compared.baseline
-    own = _spread(baseline, main)
-    if not entries:
+def relative_error(mean: float, error: float) -> float | None:
+    """Return a margin of error in percent of its mean, None if it cannot be calculated."""
+    relative = abs(error / mean * 100) if mean else math.inf
+    return relative if math.isfinite(relative) else None
+
+
+LABELS = {
+    VerdictKind.BEST: "Best variant",
+    VerdictKind.UPGRADE: "Clear upgrade",
+    VerdictKind.TIED: "Highest of those tied for best",
+    VerdictKind.BEST_ACTOR: "Best actor",
+    VerdictKind.TIED_ACTORS: "Highest of those tied for best",
+}
+
+
+def readings(compared: Compared, verdict: Verdict, main: Actor | None) -> list[Reading]:
+    """Return the best entry above the baseline, or the baseline first if no entry is clearly better."""
+    baseline = compared.baseline
+    if not compared.entries:
+        own = _spread(baseline, main)
         return [Reading(label="Damage per second", name="", figures=own, strip=strips([own])[0])]
-    is_listed = entries[0] is baseline and len(entries) > 1
-    best = entries[1] if is_listed else entries[0]
-    # Variants are compared with the baseline, but the first actor is an actor like the others.
-    is_best_actor = noun == ACTOR and (is_listed or baseline.mean >= best.mean)
-    found = _spread(best, main)
-    best_strip, own_strip = strips([found, own])
-    other = Reading(
-        label=f"Best other {noun}" if is_listed or is_best_actor else f"Best {noun}",
-        name=best.name,
-        figures=found,
-        strip=best_strip,
-        kind=compared.kind_of(best),
-        difference=compared.change_of(best),
-        gain=best.mean - baseline.mean,
+    first = compared.leaders[0] if compared.leaders else baseline
+    others = [entry for entry in compared.entries if entry is not baseline]
+    second = baseline if first is not baseline or not others else others[0]
+    spreads = [_spread(entry, main) for entry in (first, second)]
+    first_label = LABELS.get(verdict.kind, "Baseline")
+    if first is baseline and compared.leaders:
+        first_label += " (baseline)"
+    noun = "actor" if compared.is_candidate else "variant"
+    labels = (first_label, "Baseline" if second is baseline else f"Highest other {noun}")
+    return [
+        _reading(compared, entry, figures, strip, label=label, is_named=not (verdict.name and entry is first))
+        for entry, figures, strip, label in zip((first, second), spreads, strips(spreads), labels, strict=True)
+    ]
+
+
+def _reading(
+    compared: Compared, entry: Entry, figures: Spread, strip: Strip, *, label: str, is_named: bool
+) -> Reading:
+    change = compared.change_of(entry) if is_named else None
+    return Reading(
+        label=label,
+        name=entry.name if is_named else "",
+        figures=figures,
+        strip=strip,
+        kind=compared.kind_of(entry),
+        change="" if change is None else percent_with_margin(change, compared.margin_of(entry)),
+        gain=entry.mean - compared.baseline.mean,
     )
-    label = f"Best {noun} (baseline)" if is_best_actor else "Baseline"
-    own_reading = Reading(label=label, name=baseline.name, figures=own, strip=own_strip)
-    return [own_reading, other] if is_best_actor else [other, own_reading]
 
 
 def _spread(entry: Entry, main: Actor | None) -> Spread:
@@ -127,8 +154,13 @@ def _spread(entry: Entry, main: Actor | None) -> Spread:
     return Spread(mean=entry.mean, error=entry.error, low=entry.low, high=entry.high, median=median)
 
 
-def facts(job: Job, fight: Fight | None, *, iterations: int | None, variants: int) -> list[tuple[str, str]]:
-    """Return the facts of the fight with their labels, without those that are unknown."""
+def facts(
+    job: Job, fight: Fight | None, *, own: Entry | None, iterations: int | None, variants: int
+) -> list[tuple[str, str]]:
+    """Return the facts of the fight with their labels, without those that are unknown.
+
+    `own` is the result of the profile itself, whose error is the one that was reached.
+    """
     fight = fight or Fight()
     iterations = iterations or fight.iterations
     build = job.build
@@ -138,13 +170,22 @@ def facts(job: Job, fight: Fight | None, *, iterations: int | None, variants: in
         ("Fight", ", ".join(filter(None, (fight.style, targets)))),
         ("Length", f"{clock(fight.length)}{variation}" if fight.length else ""),
         ("Iterations", f"{iterations:,}" if iterations else ""),
-        ("Target error", f"{fight.target_error:g} %" if fight.target_error else ""),
+        ("Error", _error(own, fight.target_error)),
         ("Variants", f"{variants:,}" if variants else ""),
         ("Run time", duration(job.sim_duration_ms / 1000) if job.sim_duration_ms else ""),
         ("Build", build.simc_version if build else ""),
         ("Game data", fight.game_version or (build.wow_version if build else "")),
     ]
     return [(label, text) for label, text in found if text]
+
+
+def _error(own: Entry | None, target: float | None) -> str:
+    """Return the error that was reached and the one that was requested, as far as they are known."""
+    reached = relative_error(own.mean, own.error) if own and own.error else None
+    asked = f"target {target:g} %" if target else ""
+    if reached is None:
+        return asked
+    return f"± {reached:{'.2g' if reached > 0.1 else '.1g'}} %{f' ({asked})' if asked else ''}"
 
 
 def clock(seconds: float) -> str:

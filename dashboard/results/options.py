@@ -10,7 +10,7 @@ from django.http import QueryDict
 
 MAX_SEARCH_LENGTH = 100
 MAX_NUMBER = 10**6
-UPGRADES = "upgrades"
+UPGRADES, ALL = "upgrades", "all"
 SORTS = ("best", "worst", "name", "-name")
 ABILITY_SORTS = ("share", "name", "dps", "executes", "hits", "average", "crit")
 
@@ -28,6 +28,8 @@ class Options:
     # The place of the entry that the others are compared with; 0 for the profile's baseline
     base: int = 0
     page: int = 1
+    # ALL, or empty for the first rows of the first page
+    rows: str = ""
     # The column that sorts the abilities
     by: str = "share"
     actor: int = 1
@@ -42,6 +44,7 @@ class Options:
             sort=_choice(query.get("sort"), SORTS),
             base=_number(query.get("base"), least=0),
             page=_number(query.get("page"), least=1),
+            rows=_choice(query.get("rows"), ["", ALL]),
             by=_choice(query.get("by"), ABILITY_SORTS),
             actor=_number(query.get("actor"), least=1),
         )
@@ -51,6 +54,15 @@ class Options:
         if "page" not in changes and changes.keys() & {"search", "only", "group", "sort"}:
             changes["page"] = 1
         return f"?{urlencode(replace(self, **changes).parameters())}"
+
+    def added_to(self, address: str) -> str:
+        """Return an address that shows the same part of the result."""
+        query = urlencode(self.parameters())
+        return f"{address}?{query}" if query else address
+
+    def baseline_of(self, address: str) -> str:
+        """Return the address of something that has the same baseline."""
+        return replace(Options(), base=self.base).added_to(address)
 
     def parameters(self) -> dict[str, str]:
         """Return the parameters that differ from their defaults."""

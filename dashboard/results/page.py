@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.results import headline
 from dashboard.results.actor import ActorView, Who, view_of, who_of
 from dashboard.results.headline import Reading, facts, readings
 from dashboard.results.options import Options
@@ -13,6 +12,7 @@ from jobs.models import Job
 from jobs.results import labels, rankings, verdicts
 from jobs.results.details import Actor, Details, FightLength, details_of
 from jobs.results.rankings import Entry
+from jobs.results.verdicts import Verdict
 
 # Actors that are shown side by side; more are shown one at a time.
 MAX_BESIDE = 4
@@ -31,6 +31,7 @@ class Result:
     metric: str
     actor: Mapping[str, Any] | None
     who: Who | None
+    verdict: Verdict | None
     readings: Sequence[Reading]
     facts: Sequence[tuple[str, str]]
     ranking: Ranking | None
@@ -95,12 +96,23 @@ class _Builder:
         filtered = ranked or actors
         stages: Mapping[str, Any] = self.summary.get("multiStage", {})
         variants = ranked.count if ranked else 0
+        compared = self.variants or self.others
+        verdict = compared.verdict(unit=verdicts.unit_of(self.summary)) if compared else None
+        # The details of the first actor have the median of its damage.
+        actor = self.actors[0] if self.actors and self.summary.get("metric") == "dps" else None
         return Result(
             metric=verdicts.unit_of(self.summary),
             actor=self.main,
             who=who_of(self.actors[0]) if self.main and self.actors else None,
-            readings=self._readings(),
-            facts=facts(self.job, self.fight, iterations=self.summary.get("iterations"), variants=variants),
+            verdict=verdict,
+            readings=readings(compared, verdict, actor) if compared and verdict else [],
+            facts=facts(
+                self.job,
+                self.fight,
+                own=compared.own if compared else None,
+                iterations=self.summary.get("iterations"),
+                variants=variants,
+            ),
             ranking=ranked,
             groups=groups,
             filters=filters_of(self.options, filtered, groups) if filtered else None,
@@ -115,13 +127,6 @@ class _Builder:
             choices=self._choices(),
             options=self.options,
         )
-
-    def _readings(self) -> list[Reading]:
-        """Return the best profileset, or else the best actor, and the baseline."""
-        actor = self.actors[0] if self.actors and self.summary.get("metric") == "dps" else None
-        if self.variants:
-            return readings(self.variants, actor, noun=headline.VARIANT)
-        return readings(self.others, actor, noun=headline.ACTOR) if self.others else []
 
     def _rankings(self) -> tuple[Ranking | None, Ranking | None]:
         """Return the ranking of profilesets and that of several actors. Each is None without entries."""

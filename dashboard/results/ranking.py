@@ -1,5 +1,7 @@
 """Rankings: profilesets or actors, best first, compared with a baseline, in pages of ROWS.
 
+The first page shows FIRST_ROWS until a reader asks for all.
+
 Filters choose the entries that are shown. Groups are entries whose names share a prefix, such as "Trinket: …".
 """
 
@@ -9,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.results import names, scale
-from dashboard.results.options import UPGRADES, Options
+from dashboard.results.options import ALL, UPGRADES, Options
 from jobs.results.rankings import Entry
-from jobs.results.verdicts import EVEN, GAIN, LOSS, Compared
+from jobs.results.verdicts import EVEN, GAIN, LOSS, Compared, percent
 
-ROWS = 200
+ROWS, FIRST_ROWS = 200, 20
 TICKS = 4
 MAX_GROUPS = 12
 LEAST_ENTRIES = 2
@@ -37,6 +39,8 @@ class RankedRow:
     difference: float | None
     # The margin of error of the difference, None if it is unknown
     margin: float | None
+    is_tied: bool
+    stage: int | None
     bar: str
     whisker: str
     # Whether the bar is longer than the axis
@@ -53,6 +57,8 @@ class Ranking:
     """
 
     rows: Sequence[RankedRow]
+    # How many comparisons the margins of error cover together
+    comparisons: int
     baseline: Entry
     is_own_baseline: bool
     # Whether bars start at the baseline, with an axis in percent, or at zero
@@ -74,8 +80,8 @@ class Ranking:
 
     @property
     def following_count(self) -> int:
-        """Return the number of rows on the next page."""
-        return min(ROWS, self.matching - self.last)
+        """Return the number of rows that the next page adds."""
+        return min(ROWS - self.last if self.last < ROWS else ROWS, self.matching - self.last)
 
 
 def ranking_of(compared: Compared, options: Options, *, count: int, from_baseline: bool) -> Ranking:
@@ -83,16 +89,19 @@ def ranking_of(compared: Compared, options: Options, *, count: int, from_baselin
     own, baseline = compared.own, compared.baseline
     matching = _sorted(_matching(compared, options), options)
     start = (min(options.page, -(-len(matching) // ROWS) or 1) - 1) * ROWS
-    part = matching[start : start + ROWS]
+    is_folded = not start and options.rows != ALL
+    last = min(start + (FIRST_ROWS if is_folded else ROWS), len(matching))
+    part = matching[start:last]
     # Every page shows both baselines.
     pinned = [own] if baseline is own else [own, baseline]
     shown = _sorted([*part, *(entry for entry in pinned if not any(entry is each for each in part))], options)
     axis = _Axis(compared, shown, from_baseline=from_baseline and baseline.mean != 0)
-    last = min(start + ROWS, len(matching))
     rows = [_row(entry, compared, axis) for entry in shown]
     gains, even, losses = map(compared.kinds.count, (GAIN, EVEN, LOSS))
+    following = options.link(rows=ALL) if is_folded else options.link(page=start // ROWS + 2)
     return Ranking(
         rows=rows,
+        comparisons=compared.comparisons,
         baseline=baseline,
         is_own_baseline=baseline is own,
         from_baseline=axis.from_baseline,
@@ -109,7 +118,7 @@ def ranking_of(compared: Compared, options: Options, *, count: int, from_baselin
         zero=f"M{axis.origin} 0V34",
         has_cut_bars=any(row.is_cut for row in rows),
         previous=options.link(page=start // ROWS) if start else "",
-        following=options.link(page=start // ROWS + 2) if last < len(matching) else "",
+        following=following if last < len(matching) else "",
     )
 
 
@@ -177,6 +186,8 @@ def _row(entry: Entry, compared: Compared, axis: _Axis) -> RankedRow:
         kind=compared.kind_of(entry),
         difference=compared.change_of(entry),
         margin=compared.margin_of(entry),
+        is_tied=any(entry is each for each in compared.tied),
+        stage=entry.stage if compared.has_stages else None,
         bar=axis.bar(entry),
         whisker=axis.whisker(entry),
         is_cut=not axis.scale.contains(axis.value(entry.mean)),
@@ -190,7 +201,8 @@ class Group:
     name: str
     count: int
     best_name: str
-    difference: float | None
+    # Of the best entry, rounded to its margin of error; empty for the baseline
+    change: str
     kind: str
     dots: Mapping[str, str]
     best_dot: str
@@ -214,7 +226,7 @@ def groups_of(compared: Compared, options: Options) -> list[Group]:
             name=name,
             count=len(entries),
             best_name=names.split(entries[0].name)[1],
-            difference=compared.change_of(entries[0]),
+            change=_change(entries[0], compared),
             kind=compared.kind_of(entries[0]),
             dots=_dots(entries, compared.kinds, axis),
             best_dot=f"M{axis.at(entries[0].mean)} 10h0",
@@ -223,6 +235,11 @@ def groups_of(compared: Compared, options: Options) -> list[Group]:
         )
         for name, entries in sorted(largest, key=lambda group: -group[1][0].mean)
     ]
+
+
+def _change(entry: Entry, compared: Compared) -> str:
+    change = compared.change_of(entry)
+    return "" if change is None else percent(change, compared.margin_of(entry))
 
 
 def _dots(entries: Sequence[Entry], kinds: Sequence[str], axis: scale.Scale) -> dict[str, str]:

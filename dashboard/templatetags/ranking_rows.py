@@ -21,12 +21,14 @@ ROW = (
     "<td>{mean} <span>± {error}</span></td><td>{difference}{margin}</td></tr>"
 )
 PLACE_BUTTON = '<button name="base" value="{0}" title="Use as baseline">{0}</button>'
-MARGIN = " <span>± {}</span>"
-BASELINE_TAG, PROFILE_TAG, CUT, NOTHING = map(
+MARGIN = ' <span class="ranking-margin">± {}</span>'
+STAGE = ' <span class="ranking-stage">Stage {}</span>'
+BASELINE_TAG, PROFILE_TAG, TIED_TAG, CUT, NOTHING = map(
     mark_safe,  # constants
     (
         ' <span class="tag">Baseline</span>',
         ' <span class="tag">Profile</span>',
+        ' <span class="tag">Tied</span>',
         '<span class="cut" aria-hidden="true">»</span>',
         "",
     ),
@@ -44,12 +46,12 @@ def _cells(row: RankedRow, *, has_buttons: bool) -> dict[str, str]:
     """Return the contents of a row; `format_html_join` escapes those that are not marked as safe."""
     shown = names.shortened(row.name)
     return {
-        "kind": row.kind or "base",
+        "kind": f"{row.kind or 'base'}{' tied' if row.is_tied else ''}",
         "place": _place(row, has_buttons=has_buttons),
         "prefix": format_html("<span>{}</span>", row.prefix) if row.prefix else NOTHING,
         "title": format_html(' title="{}{}"', row.prefix, row.name) if shown != row.name else NOTHING,
         "name": shown,
-        "tag": _tag(row),
+        "tag": _tag(row) + (format_html(STAGE, row.stage) if row.stage else NOTHING),
         "bar": row.bar,
         "whisker": row.whisker,
         "cut": CUT if row.is_cut else NOTHING,
@@ -66,8 +68,10 @@ def _place(row: RankedRow, *, has_buttons: bool) -> str:
     return format_html(PLACE_BUTTON, row.place) if row.kind and has_buttons else str(row.place)
 
 
-def _tag(row: RankedRow) -> str:
-    """Return the mark of the current baseline, or of the profile's own."""
+def _tag(row: RankedRow) -> SafeString:
+    """Return the mark of the current baseline, of the profile's own, or of an entry that is tied for best."""
     if not row.kind:
-        return BASELINE_TAG
+        return TIED_TAG + BASELINE_TAG if row.is_tied else BASELINE_TAG
+    if row.is_tied:
+        return TIED_TAG
     return NOTHING if row.place else PROFILE_TAG

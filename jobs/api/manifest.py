@@ -11,7 +11,7 @@ from jobs.api.artifacts import EXAMPLE_ARTIFACT, ArtifactFile, artifact_object
 from jobs.api.base import EXAMPLE_COMPLETED, EXAMPLE_CREATED, EXAMPLE_JOB_ID, EXAMPLE_STARTED, EXAMPLE_TOKEN
 from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
 from jobs.api.links import LinkBuilder
-from jobs.api.summary import EXAMPLE_ACTORS_SUMMARY, Summary
+from jobs.api.summary import EXAMPLE_ACTORS_SUMMARY, EXAMPLE_ACTORS_VERDICT, Summary, Verdict, verdict_object
 from jobs.enums import PublicStatus
 from jobs.results import queries
 from simservice.api import errors
@@ -36,6 +36,7 @@ class ManifestResult(TypedDict):
     """The public fields of a job's result."""
 
     summary: Summary | None
+    verdict: Annotated[Verdict | None, "Null if the job has no result"]
 
 
 class ManifestArtifact(ArtifactFile):
@@ -64,7 +65,7 @@ EXAMPLE_MANIFEST: Manifest = {
         "completedAt": EXAMPLE_COMPLETED,
     },
     "build": EXAMPLE_JOB_BUILD,
-    "result": {"summary": EXAMPLE_ACTORS_SUMMARY},
+    "result": {"summary": EXAMPLE_ACTORS_SUMMARY, "verdict": EXAMPLE_ACTORS_VERDICT},
     "artifacts": [
         {**EXAMPLE_ARTIFACT, "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}
     ],
@@ -110,6 +111,6 @@ def _manifest_object(job: models.Job, artifacts: Sequence[models.Artifact], link
             "completedAt": iso_or_none(job.completed_at),
         },
         "build": job_build(job),
-        "result": {"summary": job.summary},
+        "result": {"summary": job.summary, "verdict": verdict_object(job)},
         "artifacts": [{**artifact_object(artifact, links), "sha256": artifact.sha256} for artifact in artifacts],
     }

@@ -13,7 +13,7 @@ from jobs.api.errors import ResultNotReady, ResultUnavailable
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
 from jobs.api.polling import poll_after_seconds
-from jobs.api.summary import EXAMPLE_STAGED_SUMMARY, Summary
+from jobs.api.summary import EXAMPLE_STAGED_SUMMARY, EXAMPLE_VERDICT, Summary, Verdict, verdict_object
 from jobs.artifacts import artifact_files
 from jobs.live.progress import progress_of
 from jobs.queue.forecast import estimated_start
@@ -44,6 +44,7 @@ class Result(TypedDict):
     """Summary and artifacts of a job."""
 
     summary: Annotated[Summary | None, "Null if the simulator wrote no report"]
+    verdict: Annotated[Verdict | None, "Null if the job has no result"]
     artifacts: list[ResultArtifact]
     warnings: NotRequired[
         Annotated[list[str], Rule(maxItems=20), "Warnings about a run without a summary. Omitted if there are none"]
@@ -85,6 +86,7 @@ EXAMPLE_RESULT: JobResult = {
     **EXAMPLE_JOB,
     "result": {
         "summary": EXAMPLE_STAGED_SUMMARY,
+        "verdict": EXAMPLE_VERDICT,
         "artifacts": [{"id": EXAMPLE_ARTIFACT_ID, **EXAMPLE_ARTIFACT}],
         "details": cast(Details, EXAMPLE_DETAILS),
     },
@@ -141,7 +143,7 @@ def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: Li
     listed: list[ResultArtifact] = [
         {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in stored
     ]
-    result: Result = {"summary": job.summary, "artifacts": listed}
+    result: Result = {"summary": job.summary, "verdict": verdict_object(job), "artifacts": listed}
     if job.warnings:
         result["warnings"] = job.warnings
     if job.missing_artifacts:

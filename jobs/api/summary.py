@@ -3,10 +3,13 @@
 `jobs.execution.results` builds it when the job ends and the job's row keeps it as JSON.
 """
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
-from jobs.enums import MultistageReason, StageLabel
+from jobs.enums import MultistageReason, StageLabel, VerdictKind
+from jobs.models import Job
+from jobs.results import verdicts
 from jobs.results.details import Item
+from jobs.results.verdicts import MAX_NAMES
 from simservice.shapes import Count, Rule
 
 
@@ -74,6 +77,13 @@ class MultiStage(TypedDict):
     enabled: bool
     reason: Annotated[MultistageReason, "Why the job ran, or did not run, in stages"]
     stages: Annotated[list[StageSummary], "Empty if the job ran in a single pass"]
+    widening: NotRequired[
+        Annotated[
+            float,
+            "Factor by which two runs of the same profileset differed more than their errors. Present if above 1",
+            Rule(minimum=1),
+        ]
+    ]
 
 
 class NotReached(TypedDict):
@@ -100,6 +110,24 @@ class Summary(TypedDict):
     ]
 
 
+class Verdict(TypedDict):
+    """What the result says about its profilesets or actors."""
+
+    kind: VerdictKind
+    names: Annotated[
+        list[str], "The best profileset or actor, or those tied for best, best first", Rule(maxItems=MAX_NAMES)
+    ]
+    count: Annotated[Count, "Number of those that are best or tied for best; `names` may contain fewer"]
+    change: Annotated[float | None, "In percent of the baseline, on average if several are tied"]
+    margin: Annotated[float | None, "Margin of error of `change`, with the correction for many comparisons"]
+    factor: Annotated[
+        float,
+        "Multiply the root of the sum of two squared `mean_error` by it to get the margin of their difference",
+        Rule(minimum=1),
+    ]
+    text: Annotated[str, "The verdict as a sentence, with numbers rounded to their margin"]
+
+
 EXAMPLE_FIGURES: Figures = {
     "mean": 1523400.5,
     "mean_error": 1176.0,
@@ -108,12 +136,13 @@ EXAMPLE_FIGURES: Figures = {
     "min": 1468002.1,
     "max": 1590311.8,
 }
+EXAMPLE_BETTER_FIGURES: Figures = {**EXAMPLE_FIGURES, "mean": 1561485.5, "min": 1504752.2, "max": 1630068.1}
 EXAMPLE_STAGED_SUMMARY: Summary = {
     "metric": "dps",
     "mainActor": {
         "name": "Example",
         **EXAMPLE_FIGURES,
-        "profilesets": {"count": 1, "results": [{"name": "Other hood", **EXAMPLE_FIGURES, "stage": 1}]},
+        "profilesets": {"count": 1, "results": [{"name": "Other hood", **EXAMPLE_BETTER_FIGURES, "stage": 3}]},
         "talents": "CAEAAAAAAAAAAAAAAAAAAAAAAYGjZGmxMzMzMDAA",
         "gear": [{"slot": "head", "name": "Example Hood", "id": 212000, "ilevel": 600, "bonusIds": [1, 2]}],
     },
@@ -137,3 +166,26 @@ EXAMPLE_ACTORS_SUMMARY: Summary = {
     },
     "iterations": 1000,
 }
+
+
+def verdict_object(job: Job) -> Verdict | None:
+    """Return the verdict of a job's result, or None without one (docs/reference/api.md#verdict)."""
+    return _object(verdicts.verdict_of(job))
+
+
+def _object(found: verdicts.Verdict | None) -> Verdict | None:
+    if found is None:
+        return None
+    return {
+        "kind": found.kind,
+        "names": list(found.names),
+        "count": found.count,
+        "change": found.change,
+        "margin": found.margin,
+        "factor": found.factor,
+        "text": found.text,
+    }
+
+
+EXAMPLE_VERDICT = cast(Verdict, _object(verdicts.verdict_in(EXAMPLE_STAGED_SUMMARY)))
+EXAMPLE_ACTORS_VERDICT = cast(Verdict, _object(verdicts.verdict_in(EXAMPLE_ACTORS_SUMMARY)))

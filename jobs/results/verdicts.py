@@ -67,6 +67,7 @@ class Compared:
 
     `own` is the entry of the profile itself, and not one of the entries. It competes with them if it
     `is_candidate`, as the first of several actors does. `count` is the number of all entries if there are more.
+    `has_stages` is whether the job ran in stages.
     """
 
     def __init__(
@@ -79,11 +80,12 @@ class Compared:
         widening: float = 1.0,
         is_candidate: bool = False,
         partial: bool = False,
+        has_stages: bool = False,
     ) -> None:
         self.entries, self.own = entries, own
         self.baseline = entries[base - 1] if 0 < base <= len(entries) else own
         self.count = max(count, len(entries))
-        self.is_candidate, self.partial = is_candidate, partial
+        self.is_candidate, self.partial, self.has_stages = is_candidate, partial, has_stages
         self.comparisons = self.count if self.baseline is own else math.comb(self.count + 1, 2)
         self.factor = widening * widened(self.comparisons)
         self.kinds = [self.kind_of(entry) for entry in entries]
@@ -121,7 +123,7 @@ class Compared:
         """Return the best entry, and those that are tied with it; none if no entry is clearly better."""
         return [entry for entry in self.level if self._can_win(entry)]
 
-    @property
+    @cached_property
     def tied(self) -> Sequence[Entry]:
         """Return the entries that are tied for best; none if there is one best entry, or no better one."""
         return self.leaders if len(self.leaders) > 1 else []
@@ -136,14 +138,18 @@ class Compared:
     def _candidates(self) -> Sequence[Entry]:
         """Return the entries that can be the best: those of the last stage, unless the job stopped early.
 
-        Only the entries in a summary count, so that a verdict needs no other data.
+        An earlier stage dropped the others, but not for good if one has the highest mean after all. Only the
+        entries in a summary count, so that a verdict needs no other data.
         """
         first = self.entries[:LISTED]
         if self.is_candidate:
             return [self.own, *first]
         last = max((entry.stage or 1 for entry in first), default=1)
         final = [entry for entry in first if (entry.stage or 1) == last]
-        return first if self.partial or not any(map(self._can_win, final)) else final
+        if self.partial or not any(map(self._can_win, final)):
+            return first
+        highest = max(entry.mean for entry in final)
+        return [entry for entry in first if entry.mean > highest or (entry.stage or 1) == last]
 
     def _can_win(self, entry: Entry) -> bool:
         return self.is_candidate or self.kind_of(entry) == GAIN
@@ -164,7 +170,8 @@ class Verdict:
 
     `names` are the best entry or the first of those tied for best, `count` is the number of all of them.
     `change` is in percent of the baseline, on average if several are tied, and `margin` is its margin of error.
-    The sentence is `lead`, `name` and `rest`, so that a page can isolate the untrusted name.
+    `factor` widens the margins of all differences. The sentence is `lead`, `name` and `rest`, so that a page can
+    isolate the untrusted name.
     """
 
     kind: VerdictKind
@@ -172,6 +179,7 @@ class Verdict:
     count: int = 0
     change: float | None = None
     margin: float | None = None
+    factor: float = 1.0
     lead: str
     name: str = ""
     rest: str = ""
@@ -194,21 +202,21 @@ class _Facts:
         """Return the mean of the only entry."""
         own = self.compared.own
         if not math.isfinite(own.mean):
-            return Verdict(kind=VerdictKind.UNKNOWN, lead="The result has no figures")
+            return self._without_leaders(VerdictKind.UNKNOWN, "The result has no figures")
         text = self._mean(own) if own.mean else "No damage"
-        return Verdict(kind=VerdictKind.NO_VARIANTS, lead=f"{text}{self.end}")
+        return self._without_leaders(VerdictKind.NO_VARIANTS, text)
 
     def of_actors(self) -> Verdict:
         """Return the best actor, or those tied for best."""
         if not self.leaders:
-            return Verdict(kind=VerdictKind.UNKNOWN, lead="The result has no figures")
+            return self._without_leaders(VerdictKind.UNKNOWN, "The result has no figures")
         best, count = self.leaders[0], len(self.leaders)
         missing = self.compared.count - len(self.compared.entries)
         among = f" of the first {LISTED:,}" if missing > 0 else ""
         if count == 1:
             rest = f", {self._mean(best)}{self.end}"
             return self._of_leaders(VerdictKind.BEST_ACTOR, lead=f"Best actor{among}: ", rest=rest)
-        mean = _whole(sum(entry.mean / count for entry in self.leaders))
+        mean = number(sum(entry.mean / count for entry in self.leaders))
         lead = f"{count:,}{among} actors are tied for best, about {mean} {self.unit}{self.end}"
         return self._of_leaders(VerdictKind.TIED_ACTORS, lead=lead)
 
@@ -216,12 +224,10 @@ class _Facts:
         """Return the best variant, those tied for best, or that none is better."""
         compared = self.compared
         if not _has_error(compared.baseline):
-            return Verdict(kind=VerdictKind.UNKNOWN, lead=f"Too few fights to compare variants{self.end}")
+            return self._without_leaders(VerdictKind.UNKNOWN, "Too few fights to compare variants")
         if not self.leaders:
             baseline = "your baseline" if compared.baseline is compared.own else "the chosen baseline"
-            return Verdict(
-                kind=VerdictKind.NONE_BETTER, lead=f"No variant is clearly better than {baseline}{self.end}"
-            )
+            return self._without_leaders(VerdictKind.NONE_BETTER, f"No variant is clearly better than {baseline}")
         if len(self.leaders) > 1:
             return self._tied()
         best, change = self.leaders[0], compared.change_of(self.leaders[0])
@@ -243,10 +249,10 @@ class _Facts:
         known = [change for change in changes if change is not None]
         change = sum(known) / count if len(known) == count else None
         margin = self.compared.margin_of(self.leaders[0])
-        mean = f"{_whole(sum(entry.mean / count for entry in self.leaders))} {self.unit}"
+        mean = f"{number(sum(entry.mean / count for entry in self.leaders))} {self.unit}"
         about = mean if change is None else percent(change, margin)
-        number = f"At least {count:,}" if count == LISTED < self.compared.count else f"{count:,}"
-        lead = f"{number} variants are tied for best, about {about}{self.end}"
+        counted = f"At least {count:,}" if count == LISTED < self.compared.count else f"{count:,}"
+        lead = f"{counted} variants are tied for best, about {about}{self.end}"
         return self._of_leaders(VerdictKind.TIED, lead=lead, change=change, margin=margin)
 
     def _of_leaders(
@@ -266,14 +272,18 @@ class _Facts:
             count=len(self.leaders),
             change=change,
             margin=margin if change is not None else None,
+            factor=self.compared.factor,
             lead=lead,
             name=shown if rest else "",
             rest=rest,
         )
 
+    def _without_leaders(self, kind: VerdictKind, text: str) -> Verdict:
+        return Verdict(kind=kind, factor=self.compared.factor, lead=f"{text}{self.end}")
+
     def _mean(self, entry: Entry) -> str:
-        error = f" ± {_whole(entry.error)}" if _has_error(entry) else ""
-        return f"{_whole(entry.mean)}{error} {self.unit}"
+        error = f" ± {number(entry.error)}" if _has_error(entry) else ""
+        return f"{number(entry.mean)}{error} {self.unit}"
 
 
 def variants_of(
@@ -286,7 +296,7 @@ def variants_of(
     main = (summary or {}).get("mainActor")
     if not summary or not main:
         return None
-    profilesets = main.get("profilesets") or {}
+    profilesets, stages = main.get("profilesets") or {}, summary.get("multiStage") or {}
     # Only the entries in the summary have their smallest and largest values.
     best = listed(profilesets.get("results", []))
     (own,) = listed([main], first=0)
@@ -295,8 +305,9 @@ def variants_of(
         own,
         base=base,
         count=profilesets.get("count", 0),
-        widening=float(summary.get("multiStage", {}).get("widening", 1.0)),
+        widening=float(stages.get("widening", 1.0)),
         partial=bool(summary.get("partial")),
+        has_stages=bool(stages.get("enabled")),
     )
 
 
@@ -336,6 +347,15 @@ def unit_of(summary: Mapping[str, Any]) -> str:
     return METRICS.get(str(summary.get("metric")), METRICS["dps"])
 
 
+def count_in(summary: Mapping[str, Any] | None) -> str:
+    """Return the number of a summary's variants or actors in words, empty without any."""
+    variants = ((summary or {}).get("mainActor") or {}).get("profilesets", {}).get("count", 0)
+    actors = (summary or {}).get("actors", {}).get("count", 0)
+    if variants:
+        return f"{variants:,} variant{'' if variants == 1 else 's'}"
+    return f"{actors:,} actors" if actors > 1 else ""
+
+
 def percent_with_margin(change: float, margin: float | None) -> str:
     """Return a change with its margin of error, such as "+2.8 % ± 0.2"."""
     return percent(change, margin) + (f" ± {margin_text(margin)}" if margin is not None else "")
@@ -368,9 +388,9 @@ def _decimals(margin: float | None) -> int:
     return min(max(-exponent, 0), MAX_DECIMALS)
 
 
-def _whole(number: float) -> str:
-    text = f"{number:z,.0f}" if abs(number) < LARGEST_NUMBER else f"{number:.3g}"
-    return _signed(text)
+def number(value: float) -> str:
+    """Return a number without decimals, with thousands separators."""
+    return _signed(f"{value:z,.0f}" if abs(value) < LARGEST_NUMBER else f"{value:.3g}")
 
 
 def _signed(text: str) -> str:

@@ -12,7 +12,7 @@ from PIL import Image, ImageColor
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from dashboard.public.card import view
-from dashboard.public.card.content import Card, card_of, number, percent
+from dashboard.public.card.content import Card, card_of
 from dashboard.public.card.drawing import (
     CLASSES,
     GROUND,
@@ -27,6 +27,7 @@ from dashboard.public.card.drawing import (
 )
 from jobs.models import Job
 from jobs.results.details import Actor, Details, Dps, Fight
+from jobs.results.verdicts import number, percent
 from tests.dashboard.job_pages import share_html
 from tests.dashboard.summaries import (
     NAMES,
@@ -58,11 +59,12 @@ def get(job: Job, **headers: str) -> Any:
 def test_a_ranking_has_the_best_variants_with_gains() -> None:
     made = card(summary("a", "b", "c", "d"), DETAILS)
     assert made.headline is not None
-    assert (made.headline.number, made.headline.difference) == ("120", "+20.0 %")
+    assert (made.headline.caption, made.headline.number) == ("Best variant", "120")
+    assert (made.headline.difference, made.verdict) == ("+20 % ± 2", "")
     assert [(row.name, row.value, row.kind) for row in made.bars] == [
-        ("d", "+20.0 %", "gain"),
-        ("c", "+15.0 %", "gain"),
-        ("b", "+10.0 %", "gain"),
+        ("d", "+20 %", "gain"),
+        ("c", "+15 %", "gain"),
+        ("b", "+10 %", "gain"),
     ]
     assert [row.width for row in made.bars] == [1.0, 0.75, 0.5]
     assert made.notes == ["4 variants"]
@@ -89,14 +91,29 @@ def test_a_difference_within_the_margin_of_error_is_grey() -> None:
     profilesets = {"count": 1, "results": [figures("a", 101.0)]}
     made = card(summary(profilesets=profilesets))
     assert made.headline is not None
-    assert (made.headline.difference, made.headline.explanation) == ("", "within the margin of error")
+    assert (made.headline.caption, made.headline.difference, made.headline.explanation) == ("", "", "Baseline")
+    assert made.verdict == "No variant is clearly better than your baseline"
     assert made.bars[0].kind == "even"
 
 
 def test_a_worse_variant_is_red() -> None:
     made = card(summary(profilesets={"count": 1, "results": [figures("a", 90.0)]}))
     assert made.headline is not None
-    assert (made.headline.difference, made.headline.kind) == ("\N{MINUS SIGN}10.0 %", "loss")
+    assert (made.headline.explanation, made.headline.number) == ("Baseline", "100")
+    assert [(bar.value, bar.kind) for bar in made.bars] == [("\N{MINUS SIGN}10 %", "loss")]
+
+
+def test_tied_variants_are_no_best_variant() -> None:
+    made = card(summary(profilesets={"count": 2, "results": [figures("a", 120.0), figures("b", 119.5)]}))
+    assert made.headline is not None
+    assert made.verdict == "2 variants are tied for best, about +20 %"
+    assert made.headline.caption == ""
+
+
+def test_a_title_is_not_repeated_as_the_class() -> None:
+    actor = Actor(specialization="Frost", class_name="mage")
+    made = card(summary(), Details(fight=Fight(), actors=(actor,)), character="Frost Mage")
+    assert (made.title, made.specialization) == ("Frost Mage", "")
 
 
 def test_a_baseline_of_zero_has_no_differences() -> None:

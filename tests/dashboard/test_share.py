@@ -80,7 +80,7 @@ def test_a_timed_out_job_shows_partial_results() -> None:
         status=Status.TIMED_OUT, error_code="max_credits_reached", reason="The cap of 1 credits.", summary=results
     )
     assert job_moves.finish(job, outcome)
-    for text in ("Timed out", "The cap of 1 credits.", "The run ended early", "+5.00 %"):
+    for text in ("Timed out", "The cap of 1 credits.", "The run ended early", "+5 % ± 1", "(partial result)"):
         assert text in share_html(job)
 
 
@@ -103,7 +103,7 @@ def test_partial_results_of_a_failed_job_have_no_percentage() -> None:
 
 def test_a_completed_job_shows_an_escaped_ranking() -> None:
     text = share_html(make_completed_job(summary(*NAMES, name=EVIL)))
-    assert "+30.00 %" in text
+    assert "+30 % ± 2" in text
     assert "<img" not in text
     assert "<script>" not in text
 
@@ -130,7 +130,7 @@ def test_the_page_shows_gear_and_talents() -> None:
 
 def test_a_preview_marks_partial_figures() -> None:
     job = make_stopped_job("timed_out", "max_credits_reached")
-    assert 'content="Timed out: 417 DPS (partial)"' in share_html(job)
+    assert 'content="Timed out · 417 ± 1 DPS (partial result)"' in share_html(job)
 
 
 def test_the_page_has_safe_headers_and_a_preview(settings: Settings) -> None:
@@ -142,7 +142,7 @@ def test_the_page_has_safe_headers_and_a_preview(settings: Settings) -> None:
     assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"]
     content = response.content.decode()
     assert f'property="og:url" content="https://sims.example.org/share/{job.share_token}"' in content
-    assert 'property="og:description" content="Completed: 1,234,567 DPS"' in content
+    assert 'property="og:description" content="1,234,567 ± 1 DPS"' in content
     assert 'property="og:title" content="&lt;img src=x onerror=alert(1)&gt;"' in content
     assert 'name="robots" content="noindex"' in content
 

@@ -77,6 +77,8 @@ def test_a_run_prints_a_ranking(simctl: Simctl) -> None:
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()[:1].isdigit()]
     assert [row[0] for row in rows] == [str(place) for place in range(1, len(means) + 1)]
     assert all(f"{mean:,.0f}" in done.stdout for mean in means)
+    assert "+2.5 % ± 0.1" in done.stdout
+    assert example(RESULT)["result"]["verdict"]["text"] in done.stdout.splitlines()
     assert example(RESULT)["links"]["share"] in done.stdout
 
 

@@ -153,6 +153,8 @@ def test_both_clients_have_the_same_methods() -> None:
 
 def test_a_result_without_a_main_actor_has_no_figures(client: Client) -> None:
     result = client.jobs.run(QUICK)
-    empty = type(result).from_json(result.to_json() | {"result": {"summary": None, "artifacts": []}})
+    empty = type(result).from_json(
+        result.to_json() | {"result": {"summary": None, "verdict": None, "artifacts": []}}
+    )
     with pytest.raises(NoFigures):
         _ = empty.mean

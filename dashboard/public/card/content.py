@@ -1,6 +1,5 @@
 """What the picture of a job says. Summaries are untrusted: their texts are cut when they are drawn."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,16 +7,25 @@ from typing import Any
 from django.conf import settings
 
 from dashboard.results import names
-from dashboard.results.headline import Spread
+from dashboard.results.headline import LABELS, Spread
 from jobs.models import Job
 from jobs.results import labels
 from jobs.results.details import Actor, Details, Fight
-from jobs.results.rankings import Entry, listed
-from jobs.results.verdicts import EVEN, METRICS, Compared
+from jobs.results.rankings import Entry
+from jobs.results.verdicts import (
+    EVEN,
+    GAIN,
+    Compared,
+    actors_of,
+    count_in,
+    number,
+    percent,
+    percent_with_margin,
+    unit_of,
+    variants_of,
+)
 
 LISTED = 3
-# Larger numbers and percentages are shown as powers of ten.
-LARGEST_NUMBER, LARGEST_PERCENTAGE = 1e9, 1e5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +64,8 @@ class Card:
     status: str
     reason: str
     headline: Headline | None
+    # What the result says, unless the headline and the first bar say it
+    verdict: str = ""
     bars: Sequence[Bar] = ()
     spread: Spread | None = None
 
@@ -63,9 +73,8 @@ class Card:
 def card_of(job: Job, details: Details | None) -> Card:
     """Return the content of a job's picture."""
     summary = (job.summary or {}) if job.has_result else {}
-    main, actors = summary.get("mainActor"), summary.get("actors", {}).get("results", [])
+    main = summary.get("mainActor")
     known = details.actors[0] if details and details.actors and main else None
-    unit = METRICS.get(summary.get("metric", ""), "DPS")
     name = names.specialization_of(known.class_name, known.specialization) if known else ""
     no_result = labels.public_reason(job) or "This job has no results."
     return Card(
@@ -73,55 +82,59 @@ def card_of(job: Job, details: Details | None) -> Card:
         title=job.public_title,
         fight=_fight(details.fight) if summary and details else "",
         class_name=known.class_name if known else "",
-        specialization="" if name.casefold().startswith("unknown") else name,
+        # A title is often the name of a character without a better one.
+        specialization="" if name.casefold().startswith("unknown") or name == job.public_title else name,
         notes=_notes(job, summary),
         status=labels.status_of(job),
         reason=no_result if job.is_terminal else "There is no result yet.",
-        **_figures(main, actors, known, unit),
+        **_figures(summary, known),
     )
 
 
-def _figures(
-    main: Mapping[str, Any] | None, actors: Sequence[Mapping[str, Any]], known: Actor | None, unit: str
-) -> dict[str, Any]:
-    if main:
-        (own,) = listed([main], first=0)
-        if profilesets := listed((main.get("profilesets") or {}).get("results", [])[:LISTED]):
-            return _gains(Compared(profilesets, own, base=0), unit)
-        return {"headline": _plain(own, "Mean", unit), "spread": _spread(own, known)}
-    if actors:
-        best = listed(sorted(actors, key=lambda entry: -entry["mean"])[:LISTED])
-        return {"headline": _plain(best[0], "Best actor", unit), "bars": _means(best)}
-    return {"headline": None}
+def _figures(summary: Mapping[str, Any], known: Actor | None) -> dict[str, Any]:
+    compared = variants_of(summary) or actors_of(summary)
+    if compared is None:
+        return {"headline": None}
+    unit = unit_of(summary)
+    verdict = compared.verdict(unit=unit)
+    if not compared.entries:
+        return {"headline": _plain(compared.own, "Mean", unit), "spread": _spread(compared.own, known)}
+    own, best = compared.own, list(compared.entries[:LISTED])
+    if compared.is_candidate:
+        best = sorted([own, *best], key=lambda entry: -entry.mean)[:LISTED]
+    first = compared.leaders[0] if compared.leaders else own
+    # The verdict takes the place of the caption, unless the caption, the first bar and the change say the same.
+    text = "" if verdict.name else verdict.text
+    headline = _plain(first, "" if text else LABELS[verdict.kind], unit)
+    return {"verdict": text, **_changes(compared, best, headline)}
 
 
 def _plain(entry: Entry, caption: str, unit: str) -> Headline:
     return Headline(caption=caption, number=number(entry.mean), unit=unit, error=number(entry.error))
 
 
-def _gains(compared: Compared, unit: str) -> dict[str, Any]:
-    """Return the best profileset and the differences from the baseline, or means if the baseline's is zero."""
-    headline = _plain(compared.entries[0], "Best variant", unit)
-    found = map(compared.change_of, compared.entries)
-    changes = [change for change in found if change is not None and math.isfinite(change)]
-    if len(changes) < len(compared.entries):
-        return {"headline": headline, "bars": _means(compared.entries)}
-    if compared.kinds[0] == EVEN:
-        headline = replace(headline, explanation="within the margin of error")
-    else:
-        explanation = "over the baseline" if changes[0] > 0 else "from the baseline"
-        headline = replace(
-            headline, difference=percent(changes[0]), explanation=explanation, kind=compared.kinds[0]
-        )
+def _changes(compared: Compared, best: Sequence[Entry], headline: Headline) -> dict[str, Any]:
+    """Return a headline and the best entries with their changes, or means of actors and without a percentage."""
+    changes = [change for entry in best if (change := compared.change_of(entry)) is not None]
+    if compared.is_candidate or len(changes) < len(best):
+        return {"headline": headline, "bars": _means(best)}
     largest = max(map(abs, changes)) or 1.0
-    parts = zip(compared.entries, changes, compared.kinds, strict=True)
-    return {
-        "headline": headline,
-        "bars": [
-            Bar(name=entry.name, value=percent(change), kind=kind, width=abs(change) / largest)
-            for entry, change, kind in parts
-        ],
-    }
+    bars = [
+        Bar(
+            name=entry.name,
+            value=percent(change, compared.margin_of(entry)),
+            kind=compared.kind_of(entry),
+            width=abs(change) / largest,
+        )
+        for entry, change in zip(best, changes, strict=True)
+    ]
+    if not compared.leaders:
+        return {"headline": replace(headline, explanation="Baseline"), "bars": bars}
+    first = compared.leaders[0]
+    change = compared.change_of(first)
+    difference = "" if change is None else percent_with_margin(change, compared.margin_of(first))
+    headline = replace(headline, difference=difference, explanation="over baseline", kind=GAIN)
+    return {"headline": headline, "bars": bars}
 
 
 def _means(entries: Sequence[Entry]) -> list[Bar]:
@@ -142,10 +155,7 @@ def _spread(own: Entry, known: Actor | None) -> Spread | None:
 
 def _notes(job: Job, summary: Mapping[str, Any]) -> list[str]:
     """Return short facts: the number of variants or actors, an early end, the build."""
-    main = summary.get("mainActor") or {}
-    variants, actors = main.get("profilesets", {}).get("count", 0), summary.get("actors", {}).get("count", 0)
-    notes = [f"{variants:,} variant{'s' if variants != 1 else ''}"] if variants else []
-    notes += [f"{actors:,} actors"] if actors > 1 and not variants else []
+    notes = [count] if (count := count_in(summary)) else []
     notes += ["Ended early"] if summary.get("partial") else []
     return notes + ([f"Build {job.build.simc_version}"] if job.build else [])
 
@@ -156,15 +166,3 @@ def _fight(fight: Fight) -> str:
     parts += [f"{fight.targets:,} target{'s' if fight.targets != 1 else ''}"] if fight.targets else []
     parts += ["{}:{:02}".format(*divmod(round(min(fight.length, 86_400)), 60))] if fight.length else []
     return " · ".join(filter(None, parts))
-
-
-def number(value: float) -> str:
-    """Return a number without decimals, with thousands separators."""
-    text = f"{value:,.0f}" if abs(value) < LARGEST_NUMBER else f"{value:.3g}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-def percent(value: float) -> str:
-    """Return a percentage with its sign."""
-    text = f"{value:+,.1f}" if abs(value) < LARGEST_PERCENTAGE else f"{value:+.3g}"
-    return f"{text} %".replace("-", "\N{MINUS SIGN}")

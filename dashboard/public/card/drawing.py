@@ -14,10 +14,10 @@ from django.conf import settings
 from PIL import Image, ImageDraw, ImageFont
 from PIL.ImageFont import FreeTypeFont
 
-from dashboard.public.card.content import Bar, Card, Headline, number
+from dashboard.public.card.content import Bar, Card, Headline
 from dashboard.results.headline import Spread
 from dashboard.results.scale import Scale
-from jobs.results.verdicts import EVEN, GAIN, LOSS
+from jobs.results.verdicts import EVEN, GAIN, LOSS, number
 
 FONTS = Path(settings.BASE_DIR) / "static" / "fonts"
 ELLIPSIS = "…"
@@ -70,6 +70,7 @@ def paint(card: Card) -> Image.Image:
     _write(canvas, (LEFT + 50, 79), card.brand, font(26, bold=True), width=420)
     _write(canvas, (RIGHT, 79), card.fight, font(26), width=560, fill=MUTED, anchor="rs")
     _draw_title(canvas, card, accent)
+    _write(canvas, (LEFT, 324), card.verdict, font(30, bold=True), width=RIGHT - LEFT)
     if card.headline is None:
         _draw_status(canvas, card)
     else:

@@ -38,13 +38,16 @@ def test_the_facts_of_the_fight_are_words() -> None:
         "Fight": "Patchwerk, 1 target",
         "Length": "5:00 ± 20 %",
         "Iterations": "1,604",
-        "Target error": "0.3 %",
+        "Error": "± 1 % (target 0.3 %)",
         "Variants": "1",
     }
 
 
 def test_a_job_without_details_has_fewer_facts() -> None:
-    assert result_of(summary() | {"iterations": 1000}).facts == [("Iterations", "1,000")]
+    assert result_of(summary() | {"iterations": 1000}).facts == [
+        ("Iterations", "1,000"),
+        ("Error", "± 1 %"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,9 +123,9 @@ def test_every_reason_and_error_code_has_a_text() -> None:
 @pytest.mark.parametrize(
     ("means", "expected"),
     [
-        ((9, 5, 7), [("Best actor (baseline)", "Ada"), ("Best other actor", "Cy")]),
-        ((5, 9, 7), [("Best actor", "Bo"), ("Baseline", "Ada")]),
-        ((7, 7, 5), [("Best actor (baseline)", "Ada"), ("Best other actor", "Bo")]),
+        ((90, 50, 70), [("Best actor (baseline)", "Ada"), ("Highest other actor", "Cy")]),
+        ((50, 90, 70), [("Best actor", "Bo"), ("Baseline", "Ada")]),
+        ((70, 70, 50), [("Highest of those tied for best (baseline)", "Ada"), ("Highest other actor", "Bo")]),
     ],
 )
 def test_the_best_actor_can_be_the_first_one(means: tuple[int, ...], expected: list[tuple[str, str]]) -> None:

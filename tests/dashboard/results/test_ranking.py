@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.results.ranking import MAX_GROUPS, ROWS, Ranking
+from dashboard.results.ranking import FIRST_ROWS, MAX_GROUPS, ROWS, Ranking
 from jobs.results.rankings import Entry
 from tests.dashboard.summaries import figures, ranking_of, result_of, summary
 
@@ -125,8 +125,11 @@ def test_any_row_can_be_the_baseline() -> None:
 
 
 def test_the_headline_names_another_variant_than_the_baseline() -> None:
-    labels = [reading.label for reading in result_of(summary("a", "b"), "base=1").readings]
-    assert labels == ["Best other variant", "Baseline"]
+    readings = result_of(summary("a", "b"), "base=1").readings
+    assert [(reading.label, reading.name) for reading in readings] == [
+        ("Baseline", "b"),
+        ("Highest other variant", "a"),
+    ]
 
 
 @pytest.mark.parametrize("base", ["0", "3", "-1", "x", "99999999999999999999", "٣"])
@@ -144,15 +147,47 @@ def test_links_and_forms_keep_the_other_choices() -> None:
 
 def test_rows_are_paged() -> None:
     many = summary(*[f"set {number}" for number in range(ROWS * 2 + 5)])
-    first, last = ranking_of(many), ranking_of(many, "page=3")
-    assert (len(first.rows), first.previous, first.following) == (ROWS + 1, "", "?page=2")
+    first, last = ranking_of(many, "rows=all"), ranking_of(many, "page=3")
+    assert (len(first.rows), first.previous, first.following) == (ROWS + 1, "", "?page=2&rows=all")
     assert (len(last.rows), last.first, last.last, last.following) == (6, 401, 405, "")
     assert ranking_of(many, "page=1000000").first == last.first
 
 
+def test_the_first_page_is_short_until_all_rows_are_requested() -> None:
+    many = summary(*[f"set {number}" for number in range(FIRST_ROWS + 16)])
+    short, whole = ranking_of(many), ranking_of(many, "rows=all")
+    assert (len(short.rows), short.last, short.following) == (FIRST_ROWS + 1, FIRST_ROWS, "?rows=all")
+    assert (len(whole.rows), whole.last, whole.following) == (FIRST_ROWS + 17, FIRST_ROWS + 16, "")
+    assert ranking_of(summary(*map(str, range(FIRST_ROWS)))).following == ""
+
+
+def test_rows_that_are_tied_for_best_are_marked() -> None:
+    ranking = ranking_of(compared(110, 109.5, 105))
+    assert [(row.name, row.is_tied) for row in ranking.rows] == [
+        ("set 1", True),
+        ("set 2", True),
+        ("set 3", False),
+        ("Frosty", False),
+    ]
+
+
+def test_rows_have_their_stage_if_the_job_ran_in_stages() -> None:
+    staged = compared(110, 105)
+    first, second = staged["mainActor"]["profilesets"]["results"]
+    first["stage"], second["stage"] = 3, 1
+    assert [row.stage for row in ranking_of(staged).rows] == [None, None, None]
+    staged["multiStage"] = {"enabled": True, "reason": "eligible_profileset_only", "stages": []}
+    assert [row.stage for row in ranking_of(staged).rows] == [3, 1, None]
+
+
+def test_margins_cover_all_pairs_if_another_baseline_is_chosen() -> None:
+    assert ranking_of(compared(110, 105)).comparisons == 2
+    assert ranking_of(compared(110, 105), "base=2").comparisons == 3
+
+
 def test_the_axis_covers_only_the_rows_shown() -> None:
     spread = compared(*[200 + number for number in range(ROWS)], *[101.0] * ROWS)
-    first, last = ranking_of(spread), ranking_of(spread, "page=2")
+    first, last = ranking_of(spread, "rows=all"), ranking_of(spread, "page=2")
     assert last.axis[-1].value < first.axis[-1].value
 
 

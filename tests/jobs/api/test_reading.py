@@ -23,7 +23,7 @@ from jobs.results import details
 from tests.conftest import Api
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 
-SUMMARY = {"metric": "dps", "mainActor": {"name": "A", "mean": 5.0, "gear": [{"slot": "head"}]}}
+SUMMARY = {"metric": "dps", "mainActor": {"name": "A", "mean": 5.0, "mean_error": 0.5, "gear": [{"slot": "head"}]}}
 DETAILS = {"version": 1, "fight": {"targets": 1}, "actors": [{"name": "A"}]}
 RESULT_QUERIES = 3
 HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000
@@ -89,6 +89,15 @@ def test_a_completed_job_has_its_fields(api: Api, running: Job) -> None:
     assert (body["status"], body["simcExitCode"], body["metadata"]) == ("completed", "0", {"a": "b"})
     assert body["runtime"]["creditsConsumed"] == 64
     assert body["result"]["summary"] == SUMMARY
+    assert body["result"]["verdict"] == {
+        "kind": "no_variants",
+        "names": [],
+        "count": 0,
+        "change": None,
+        "margin": None,
+        "factor": 1.0,
+        "text": "5 ± 0 DPS",
+    }
     (listed,) = body["result"]["artifacts"]
     assert set(listed) == {"id", "url", "kind", "name", "mimeType", "stage", "bytes"}
     assert (listed["id"], listed["bytes"]) == (str(artifact.pk), len(HTML))

@@ -135,11 +135,16 @@ def test_the_worst_variant_as_baseline_rarely_makes_a_winner() -> None:
 
 def test_variants_dropped_by_a_stage_are_not_tied() -> None:
     entries = [
-        Entry(1, "dropped", 1026.0, 10.0, 1),
-        Entry(2, "final", 1025.0, 1.0, 3),
+        Entry(1, "final", 1025.0, 1.0, 3),
+        Entry(2, "dropped", 1024.0, 10.0, 1),
         Entry(3, "other", 1020.0, 1.0, 3),
     ]
     assert Compared(entries, OWN).verdict().text == "Best: final, +2.5 % ± 0.2"
+
+
+def test_a_dropped_variant_that_has_the_highest_mean_after_all_is_tied() -> None:
+    entries = [Entry(1, "dropped", 1026.0, 5.0, 1), Entry(2, "final", 1025.0, 1.0, 3)]
+    assert Compared(entries, OWN).verdict().names == ["dropped", "final"]
 
 
 def test_variants_that_a_stopped_job_did_not_simulate_further_are_tied() -> None:

@@ -10,7 +10,7 @@ from simservice_client._json import Model, key
 from simservice_client.errors import NoFigures
 
 if TYPE_CHECKING:
-    from simservice_client.models import MainActor, ManifestResult, ProfilesetFigures, Result, Summary
+    from simservice_client.models import MainActor, ManifestResult, ProfilesetFigures, Result, Summary, Verdict
 
 
 class WithFigures:
@@ -21,6 +21,12 @@ class WithFigures:
         """The main figures. None if the simulator wrote no report."""
         result: Result | ManifestResult = cast(Any, self).result
         return result.summary
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the result says, such as "Best: Ring B, +2.5 % ± 0.2". None without a result."""
+        result: Result | ManifestResult = cast(Any, self).result
+        return result.verdict
 
     @property
     def main_actor(self) -> MainActor:

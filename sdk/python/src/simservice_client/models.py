@@ -691,6 +691,8 @@ class ManifestResult(Model):
     """The public fields of a job's result."""
 
     summary: Summary | None
+    verdict: Verdict | None
+    """Null if the job has no result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -723,6 +725,8 @@ class MultiStage(Model):
     """Why the job ran, or did not run, in stages."""
     stages: list[StageSummary]
     """Empty if the job ran in a single pass."""
+    widening: float | None = None
+    """Factor by which two runs of the same profileset differed more than their errors. Present if above 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1036,6 +1040,8 @@ class Result(Model):
 
     summary: Summary | None
     """Null if the simulator wrote no report."""
+    verdict: Verdict | None
+    """Null if the job has no result."""
     artifacts: list[ResultArtifact]
     warnings: list[str] | None = None
     """Warnings about a run without a summary. Omitted if there are none."""
@@ -1274,3 +1280,22 @@ class Validation(Model):
     """Null if the queue is unknown."""
     estimate: JobEstimate | None
     """Null if no past job is known, or the profile is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict(Model):
+    """What the result says about its profilesets or actors."""
+
+    kind: Literal["best", "upgrade", "tied", "none_better", "no_variants", "best_actor", "tied_actors", "unknown"]
+    names: list[str]
+    """The best profileset or actor, or those tied for best, best first."""
+    count: int
+    """Number of those that are best or tied for best; `names` may contain fewer."""
+    change: float | None
+    """In percent of the baseline, on average if several are tied."""
+    margin: float | None
+    """Margin of error of `change`, with the correction for many comparisons."""
+    factor: float
+    """Multiply the root of the sum of two squared `mean_error` by it to get the margin of their difference."""
+    text: str
+    """The verdict as a sentence, with numbers rounded to their margin."""

@@ -12,7 +12,7 @@ from tests.jobs.api.contract.jobs import (
     job_fields,
     submitted,
 )
-from tests.jobs.api.contract.results import DETAILS, MISSING_ARTIFACT, SUMMARY, artifact
+from tests.jobs.api.contract.results import DETAILS, MISSING_ARTIFACT, SUMMARY, VERDICT, artifact
 from tests.jobs.api.contract.types import (
     COUNT,
     DOWNLOAD,
@@ -39,7 +39,7 @@ def responses(variant: str) -> dict[str, Schema]:
     """Return the schema of each operation's 200 response, by operation id."""
     job = job_fields(variant)
     result = an_object(
-        {"summary": SUMMARY, "artifacts": many(artifact(id=ID))},
+        {"summary": SUMMARY, "verdict": VERDICT, "artifacts": many(artifact(id=ID))},
         warnings=many(TEXT, 20) | {"minItems": 1},
         missingArtifacts=many(MISSING_ARTIFACT) | {"minItems": 1},
         details=DETAILS,
@@ -67,7 +67,7 @@ def responses(variant: str) -> dict[str, Schema]:
                 "version": {"const": "v1"},
                 "job": MANIFEST_JOB,
                 "build": or_null(JOB_BUILD),
-                "result": an_object({"summary": SUMMARY}),
+                "result": an_object({"summary": SUMMARY, "verdict": VERDICT}),
                 "artifacts": many(artifact(sha256=matching("[0-9a-f]{64}"))),
             }
         ),

@@ -55,7 +55,8 @@ MULTI_STAGE = an_object(
             an_object({"stage": POSITIVE, "label": LABEL, "profilesets": COUNT, "culled": COUNT}),
             3,
         ),
-    }
+    },
+    widening={"type": "number", "minimum": 1},
 )
 SUMMARY = or_null(
     an_object(
@@ -66,6 +67,29 @@ SUMMARY = or_null(
         not_reached=an_object({"actors": COUNT, "profilesets": COUNT}),
         warnings=many({"type": "string", "minLength": 1, "maxLength": 500}, 20)
         | {"minItems": 1, "uniqueItems": True},
+    )
+)
+
+VERDICT = or_null(
+    an_object(
+        {
+            "kind": one_of(
+                "best",
+                "upgrade",
+                "tied",
+                "none_better",
+                "no_variants",
+                "best_actor",
+                "tied_actors",
+                "unknown",
+            ),
+            "names": many({"type": "string"}, 10),
+            "count": COUNT,
+            "change": or_null(NUMBER),
+            "margin": or_null(NUMBER),
+            "factor": {"type": "number", "minimum": 1},
+            "text": {"type": "string"},
+        }
     )
 )
 

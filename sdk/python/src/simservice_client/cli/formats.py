@@ -39,6 +39,20 @@ def change(value: float, base: float) -> str:
     return UNKNOWN if percent is None else f"{percent:+.2f} %"
 
 
+def with_margin(value: float, base: float, *, margin: float) -> str:
+    """Return the difference of a mean in percent of another, with its margin of error and rounded to it.
+
+    >>> with_margin(1027.9, 1000, margin=2.3)
+    '+2.8 % ± 0.2'
+    """
+    percent = percent_of(value, base)
+    if percent is None or not margin:
+        return change(value, base)
+    width = margin / abs(base) * 100
+    decimals = min(max(-math.floor(math.log10(float(f"{width:.0e}"))), 0), 2)
+    return f"{percent:+z,.{decimals}f} % ± {max(width, 10.0**-decimals):,.{decimals}f}"
+
+
 def percent_of(value: float, base: float) -> float | None:
     """Return the difference of a mean in percent of another, None if that is zero."""
     return (value - base) / abs(base) * 100 if base else None

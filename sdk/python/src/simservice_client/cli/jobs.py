@@ -48,7 +48,7 @@ def show(arguments: Namespace, console: Console) -> int:
         print_missing(console, job)
         if job.summary is not None:
             console.line()
-            print_figures(console, job.summary)
+            print_figures(console, job)
     return Exit.COMPLETED
 
 

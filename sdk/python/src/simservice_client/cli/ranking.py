@@ -1,8 +1,10 @@
 """The figures of a result: the ranking of its profilesets, or its actors."""
 
+import math
+
 from simservice_client.cli.console import Column, Console
-from simservice_client.cli.formats import change, state, whole, with_error
-from simservice_client.models import ActorFigures, JobResult, MainActor, ProfilesetFigures, Summary
+from simservice_client.cli.formats import state, whole, with_error, with_margin
+from simservice_client.models import ActorFigures, JobResult, MainActor, ProfilesetFigures
 
 Ranked = MainActor | ProfilesetFigures
 METRICS = {"dps": "DPS", "raid_dps": "raid DPS"}
@@ -10,9 +12,7 @@ METRICS = {"dps": "DPS", "raid_dps": "raid DPS"}
 
 def print_result(console: Console, result: JobResult) -> None:
     """Print a job's figures, best first, and its main facts."""
-    summary = result.summary
-    if summary is not None:
-        print_figures(console, summary)
+    print_figures(console, result)
     print_missing(console, result)
     facts = [
         f"{whole(result.runtime.credits_consumed)} credits" if result.runtime.credits_consumed is not None else "",
@@ -28,11 +28,14 @@ def print_missing(console: Console, result: JobResult) -> None:
         console.line(f"Missing file {artifact.name}: {artifact.reason}")
 
 
-def print_figures(console: Console, summary: Summary) -> None:
-    """Print the means of a result."""
+def print_figures(console: Console, result: JobResult) -> None:
+    """Print the means of a result and its verdict."""
+    summary, verdict = result.summary, result.verdict
+    if summary is None:
+        return
     actor = summary.main_actor
     if actor is not None and actor.profilesets is not None:
-        _print_ranking(console, actor, actor.profilesets.results)
+        _print_ranking(console, actor, actor.profilesets.results, factor=verdict.factor if verdict else 1.0)
         _print_rest(console, len(actor.profilesets.results), actor.profilesets.count, "profilesets")
     elif actor is None and summary.actors is not None:
         _print_actors(console, summary.actors.results)
@@ -40,14 +43,18 @@ def print_figures(console: Console, summary: Summary) -> None:
     if actor is not None:
         metric = METRICS.get(summary.metric, summary.metric)
         console.line(f"{actor.name}: {with_error(actor.mean, actor.mean_error)} {metric}")
+    if verdict is not None and verdict.kind != "no_variants":
+        console.line(verdict.text)
     for warning in summary.warnings or []:
         console.line(f"Warning: {warning}")
     if summary.partial:
         console.line("The run ended early: the figures are less exact than requested.")
 
 
-def _print_ranking(console: Console, base: MainActor, profilesets: list[ProfilesetFigures]) -> None:
-    """Print the profilesets with the profile's own figures among them."""
+def _print_ranking(
+    console: Console, base: MainActor, profilesets: list[ProfilesetFigures], *, factor: float
+) -> None:
+    """Print the profilesets with the profile's own figures among them. `factor` widens the margins of changes."""
     columns = [
         Column("#", is_right=True),
         Column("Name", colours={f"{base.name} (baseline)": "yellow"}),
@@ -57,16 +64,17 @@ def _print_ranking(console: Console, base: MainActor, profilesets: list[Profiles
     ]
     listed: list[Ranked] = [base, *profilesets]
     entries = sorted(listed, key=lambda each: -each.mean)
-    rows = [[str(place), *_ranking_cells(each, base)] for place, each in enumerate(entries, 1)]
+    rows = [[str(place), *_ranking_cells(each, base, factor)] for place, each in enumerate(entries, 1)]
     console.table(columns, rows)
     console.line()
 
 
-def _ranking_cells(each: Ranked, base: MainActor) -> list[str]:
+def _ranking_cells(each: Ranked, base: MainActor, factor: float) -> list[str]:
     figures = [whole(each.mean), whole(each.mean_error)]
     if each is base:
         return [f"{base.name} (baseline)", *figures, ""]
-    return [each.name, *figures, change(each.mean, base.mean)]
+    margin = factor * math.hypot(each.mean_error, base.mean_error)
+    return [each.name, *figures, with_margin(each.mean, base.mean, margin=margin)]
 
 
 def _print_actors(console: Console, actors: list[ActorFigures]) -> None:
