@@ -77,4 +77,4 @@ def test_a_search_makes_few_queries(owner: Membership) -> None:
     for term in ("9" * 18, "evt_" + "0" * 32, "x" * 22):
         with CaptureQueriesContext(connection) as queries:
             http.get(f"/dashboard/{owner.account}/search", {"q": term})
-        assert len(queries) <= 6
+        assert len(queries) <= 7
