@@ -232,3 +232,6 @@ def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
         for run in runs
     ]
     return listed, len(newest) > MAX_RUNS
+
+
+def _seconds(milliseconds: int | None) -> float | None:
