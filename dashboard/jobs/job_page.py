@@ -235,3 +235,4 @@ def _runs_of(job: Job) -> tuple[list[dict[str, Any]], bool]:
 
 
 def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
