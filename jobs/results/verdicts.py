@@ -8,7 +8,7 @@ Every page, picture, table and API response that compares the results of one job
   a job whose variants have no effect names a winner in at most 5 % of runs. Each of the m variants is compared with
   the profile's baseline. If another baseline is chosen, it was picked after looking at the results, so the margins
   then cover all pairs.
-- Variants are tied for best if they are clearly better than the baseline and no variant is clearly better than them.
+- Variants are tied for best if they are clearly better than the baseline and none is clearly better than them.
   Those that a stage dropped were told apart from it then (`jobs.planning.multistage.beaten`), and are not compared
   with it again, because their figures are less precise.
 - An error of zero, or one of too few fights, is unknown. Nothing differs clearly from such a result.
