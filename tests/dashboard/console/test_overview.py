@@ -101,7 +101,7 @@ def test_stalled_and_unannounced_jobs_need_attention(operator: Browser) -> None:
     assert "no longer responds" not in text_of(operator)
     jobs = [make_running_job() for _ in range(3)]
     Job.objects.filter(pk__in=[job.pk for job in jobs[:2]]).update(lease_expires_at=Now() - timedelta(seconds=1))
-    make_job()
+    Job.objects.filter(pk=make_job().pk).update(created_at=Now() + timedelta(hours=1))
     Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
     text = text_of(operator)
     assert "2 jobs</a> are held by a worker that no longer responds" in text
