@@ -289,7 +289,7 @@ def test_a_completed_job_shows_escaped_results(owner: Membership) -> None:
     content = response.content.decode()
     assert "<img" not in content
     assert "<script>" not in content
-    for text in ("Ranking", "+30 % ± ", "{{ 7|add:7 }}", "Talents", "1, 2", "64 credits billed", "Baseline"):
+    for text in ("Ranking", "+30 % ± ", "{{ 7|add:7 }}", "Talents", "1 , 2", "64 credits billed", "Baseline"):
         assert text in text_of(response), text
 
 
