@@ -1,4 +1,4 @@
-"""What an account's members should look at: too few credits, expiring grants, failing webhooks, no simulators."""
+"""Notices for members of an account: low credits, expiring grants, failing webhooks, no simulators."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, timedelta
@@ -18,7 +18,7 @@ from webhooks.models import Endpoint
 SOON_DAYS = 7
 LISTED_WEBHOOKS = 5
 NO_BUILD = "No jobs can run until the operator registers a build."
-NO_SIMULATORS = "No simulators are available. Jobs wait until there is one."
+NO_SIMULATORS = "No simulators are available. Jobs wait until one is."
 
 
 class Notice(NamedTuple):

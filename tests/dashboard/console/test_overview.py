@@ -104,7 +104,7 @@ def test_stalled_and_unannounced_jobs_need_attention(operator: Browser) -> None:
     Job.objects.filter(pk=make_job().pk).update(created_at=Now() + timedelta(hours=1))
     Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
     text = text_of(operator)
-    assert "2 jobs</a> are held by a worker that no longer responds" in text
+    assert "2 jobs</a> are claimed by a worker that no longer responds" in text
     assert "The next sweep returns them to the queue or ends them." in text
     assert "1 pending job</a> has not been announced to the workers" in text
     assert (listed(operator, "?attention=stalled"), listed(operator, "?attention=unannounced")) == (2, 1)
