@@ -18,7 +18,7 @@ from jobs.results.verdicts import METRICS, Compared
 LISTED_ROWS = 20
 # In pixels: the heights of a ranking's head and rows on wide screens and on phones, reserved for results to come
 WIDE_HEAD, WIDE_ROW = 160, 35
-NARROW_HEAD, NARROW_ROW = 200, 62
+NARROW_HEAD, NARROW_ROW = 200, 67
 # Screen readers announce the progress after each of these steps.
 MILESTONE_PERCENT = 25
 

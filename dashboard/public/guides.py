@@ -19,20 +19,11 @@ from markdown_it.token import Token
 
 from dashboard.public.compression import compressed_for_visitors
 from dashboard.public.docs import RESOURCES
+from dashboard.public.documents import FILES, INDEX, REFERENCE
 from simservice.api.addresses import base_url
 from simservice.api.errors import family
 from simservice.api.methods import read_only
 
-INDEX = "use-the-api"
-FILES = {
-    INDEX: "how-to/use-the-api.md",
-    "tutorial": "tutorial/first-result.md",
-    "compare-trinkets": "how-to/compare-trinkets.md",
-    "nightly-regression": "how-to/nightly-regression.md",
-    "discord-bot": "how-to/discord-bot.md",
-    "backfill": "how-to/backfill.md",
-}
-REFERENCE = {name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits")}
 # The address, the resource and the brand that the files use: those of `make run`.
 LOCAL_URL, LOCAL_RESOURCE, LOCAL_BRAND = "http://127.0.0.1:8000", "sim", "Service"
 

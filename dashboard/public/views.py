@@ -7,7 +7,6 @@ The example is minisim's result of `frost_mage_gear.simc`.
 
 import json
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -19,6 +18,7 @@ from jobs.enums import Status
 from jobs.models import Job
 from jobs.results.details import details_in
 from jobs.results.labels import duration
+from jobs.results.verdicts import GAIN, percent_with_margin, variants_of
 from simservice.api.addresses import api_url
 from simservice.api.methods import read_only
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
@@ -51,14 +51,20 @@ def _welcome_time() -> str:
         return ""
 
 
-def best_upgrades() -> list[dict[str, Any]]:
-    """Return the example's best profilesets, best first. The best one has the full width."""
-    mean, profilesets = SUMMARY["mainActor"]["mean"], SUMMARY["mainActor"]["profilesets"]["results"]
-    best = sorted(profilesets, key=lambda entry: -entry["mean"])[:UPGRADES]
-    gains = [entry["mean"] - mean for entry in best]
+def best_upgrades() -> list[dict[str, str]]:
+    """Return the best variants of the example that are clearly better, best first. The first has the full width."""
+    compared = variants_of(SUMMARY)
+    if compared is None:
+        return []
+    best = [entry for entry in compared.entries if compared.kind_of(entry) == GAIN][:UPGRADES]
+    changes = [compared.change(entry.mean) for entry in best]
     return [
-        {"name": entry["name"], "change": gain / mean * 100, "width": f"{gain / gains[0] * 100:.1f}%"}
-        for entry, gain in zip(best, gains, strict=True)
+        {
+            "name": entry.name,
+            "change": percent_with_margin(change, compared.margin_of(entry)),
+            "width": f"{change / changes[0] * 100:.1f}%",
+        }
+        for entry, change in zip(best, changes, strict=True)
     ]
 
 

@@ -41,7 +41,6 @@ decimal = register.filter("decimal", _number("z,.1f"))
 weight = register.filter("weight", _number("z,.2f"))
 percent = register.filter("percent", _number("z,.0f", " %"))
 part = register.filter("part", _number("z.1f", " %", factor=100))
-change_in_percent, huge_change = _number("+,.2f", " %"), _number("+.0e", " %")
 
 
 @register.filter
@@ -51,12 +50,6 @@ def named(name: str, style: str = "") -> SafeString:
     if shown == name:
         return format_html(NAME, attribute, name)
     return format_html(LONG_NAME, attribute, name, shown)
-
-
-@register.filter
-def change(percent: float | None) -> str:
-    """Return a percentage with its sign, or a dash if it is unknown. Beyond 100,000 %, only its size is shown."""
-    return (change_in_percent if abs(percent or 0) < 1e5 else huge_change)(percent)
 
 
 @register.filter

@@ -14,6 +14,7 @@ from jobs.models import Job
 from simservice.redis.client import best_effort, redis
 
 LISTED_PROFILESETS = 50
+DEFAULT_METRIC = "dps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +47,18 @@ class Preview:
     finished: int
     count: int
     best: Sequence[RankedProfileset]
-    metric: str = "dps"
+    metric: str = DEFAULT_METRIC
     # In seconds since 1970; previews are equal if all else is equal.
     updated_at: float = field(default_factory=time.time, compare=False)
 
     def as_json(self, *, clean: Callable[[str], str]) -> str:
         """Return the preview for Redis; `clean` removes secrets from names."""
         best = [replace(entry, name=clean(entry.name)) for entry in self.best]
-        return json.dumps(asdict(replace(self, best=best)), ensure_ascii=False)
+        fields = asdict(replace(self, best=best))
+        if self.metric == DEFAULT_METRIC:
+            # Web processes of an earlier version do not know it.
+            del fields["metric"]
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def preview_key_of(job: Job) -> str:

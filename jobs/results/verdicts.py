@@ -8,7 +8,7 @@ Every page, picture, table and API response that compares the results of one job
   a job whose variants have no effect names a winner in at most 5 % of runs. Each of the m variants is compared with
   the profile's baseline. If another baseline is chosen, it was picked after looking at the results, so the margins
   then cover all pairs.
-- Variants are tied for best if they are clearly better than the baseline and cannot be told apart from the best.
+- Variants are tied for best if they are clearly better than the baseline and none is clearly better than them.
   Those that a stage dropped were told apart from it then (`jobs.planning.multistage.beaten`), and are not compared
   with it again, because their figures are less precise.
 - An error of zero, or one of too few fights, is unknown. Nothing differs clearly from such a result.
@@ -131,10 +131,18 @@ class Compared:
 
     @cached_property
     def level(self) -> Sequence[Entry]:
-        """Return the candidates that cannot be told apart from the one with the best mean, which is the first."""
+        """Return the candidates that no other one clearly exceeds, best first."""
         candidates = [entry for entry in self._candidates() if math.isfinite(entry.mean)]
         candidates.sort(key=lambda entry: -entry.mean)
-        return [entry for entry in candidates if not self.differs(entry, candidates[0])]
+        # Of two entries, the one with the smaller mean can only exceed others clearly if it is more precise.
+        rivals: list[Entry] = []
+        level = []
+        for entry in candidates:
+            if not any(self.differs(entry, rival) for rival in rivals):
+                level.append(entry)
+            if _has_error(entry) and (not rivals or entry.error < rivals[-1].error):
+                rivals.append(entry)
+        return level
 
     def _candidates(self) -> Sequence[Entry]:
         """Return the entries that can be the best: those of the last stage, unless the job stopped early.

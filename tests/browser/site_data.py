@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import psycopg
 
-from dashboard.public.guides import FILES, REFERENCE
+from dashboard.public.documents import FILES, REFERENCE
 from tests.browser.chromium import Visitor
 from tests.stack import LONG, ROOT, Stack
 from tests.webhooks.receivers import Receiver

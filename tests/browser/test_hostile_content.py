@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Frame, expect
 
-from tests.browser.chromium import Visitor
+from tests.browser.chromium import LARGE, SMALL, Visitor
 from tests.stack import Stack
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(300)]
@@ -67,6 +67,38 @@ def test_hostile_names_are_shown_as_text(visitor: Visitor, stack: Stack, job: st
     assert visitor.page.locator("script", has_text="alert(1)").count() == 0
     visitor.open(f"/dashboard/demo/jobs/new?again={job}")
     expect(visitor.page.locator("[name=profile]")).to_have_value(PROFILE)
+
+
+# Right-to-left letters, with marks that reverse what follows
+REVERSED = "\u202e\u05d0\u05d1\u05d2 \u202e\u0645\u0631\u062d\u0628\u0627"
+FROM_THE_RIGHT = f"""mage="{REVERSED}"
+level=80
+iterations=50
+profileset."{REVERSED} 1"+=intellect=9000
+profileset."Left"+=intellect=9100
+"""
+# The left edges of the texts of elements
+EDGES = """
+    [...document.querySelectorAll(%r)].map((one) => {
+        const text = document.createRange();
+        text.selectNodeContents(one);
+        return Math.min(...[...text.getClientRects()].map((box) => box.left));
+    })
+"""
+
+
+def test_names_from_right_to_left_stay_beside_their_numbers(visitor: Visitor, stack: Stack) -> None:
+    job = stack.submit(FROM_THE_RIGHT)
+    assert stack.wait_for_end(job, seconds=300)["status"] == "completed"
+    visitor.open(stack.job(job)["links"]["share"])
+    for width in (LARGE, SMALL):
+        visitor.resize(width)
+        names, figures, ranked = (
+            visitor.evaluate(EDGES % selector) for selector in (".lead-name bdi", ".figure strong", ".rows th bdi")
+        )
+        assert len(names) == 2
+        assert names == pytest.approx(figures, abs=3)
+        assert ranked == pytest.approx([min(ranked)] * 3, abs=3)
 
 
 def outcome_of(frame: Frame) -> dict[str, str]:

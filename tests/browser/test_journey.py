@@ -109,12 +109,14 @@ def submit_and_watch(visitor: Visitor) -> str:
     assert page.locator("html[data-same]").count() == 1, "only a part of the page is updated"
     expect(page.locator("h1")).to_have_text("Walker")
     expect(page.locator("#live .status")).to_have_text("Completed", timeout=4 * PATIENCE_MS)
-    expect(page.locator(".timeline")).to_contain_text("Completed")
     expect(page.locator(".ranking tbody tr")).to_have_count(13)
     polls = [request for request in visitor.requests if "hx-request" in request.headers]
     assert len(polls) >= 2
     assert page.locator("[hx-get]").count() == 0, "the page of an ended job does not poll"
-    return page.url
+    address = page.url
+    visitor.follow("Run log")
+    expect(page.locator(".timeline")).to_contain_text("Completed")
+    return address
 
 
 def check_delivery(visitor: Visitor, receiver: Receiver, *, job: str, earlier: int) -> None:

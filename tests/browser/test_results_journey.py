@@ -76,7 +76,12 @@ def open_as_friend(friend: Visitor, share: str) -> None:
     expect(friend.page.locator("#ranking tbody tr")).to_have_count(21)
     friend.follow("Show all 30")
     expect(friend.page.locator("#ranking tbody tr")).to_have_count(31)
-    for part in ("Damage breakdown", "Damage over time", "Buff uptimes", "Gear"):
+    for part in (
+        "Damage breakdown of Explorer (profile without variants)",
+        "Damage over time",
+        "Buff uptimes",
+        "Gear",
+    ):
         expect(friend.page.get_by_role("heading", name=part, exact=True)).to_be_visible()
     friend.follow("Run this again")
     assert friend.heading() == "Log in"

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
-from dashboard.public.guides import FILES, INDEX, REFERENCE, rendered_markdown, resolved
+from dashboard.public.documents import FILES, INDEX, REFERENCE
+from dashboard.public.guides import rendered_markdown, resolved
 
 NAMES = sorted(name for name in FILES if name != INDEX)
 GUIDES = [f"/docs/guides/{name}" for name in NAMES]

@@ -1,6 +1,7 @@
 """The home page and the example result."""
 
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from billing.models import Plan
 from clients import accounts
-from dashboard.public.views import best_upgrades
+from dashboard.public import views
+from dashboard.public.views import SUMMARY, best_upgrades
 from simservice.web.static_files import joined
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import make_member
@@ -48,6 +50,19 @@ def test_the_home_page_explains_how_a_player_gets_a_result() -> None:
     text = text_of(HttpClient().get("/"))
     for expected in ("How it works", "type /simc and copy the text", "You see the price before you start"):
         assert expected in text, expected
+
+
+def test_the_home_page_shows_clear_upgrades_with_their_margins() -> None:
+    best, *_ = best_upgrades()
+    assert (best["name"], best["change"], best["width"]) == ("Both trinkets", "+2.53 % ± 0.08", "100.0%")
+
+
+def test_the_home_page_shows_no_unclear_upgrades(monkeypatch: pytest.MonkeyPatch) -> None:
+    summary = deepcopy(SUMMARY)
+    for profileset in summary["mainActor"]["profilesets"]["results"][1:]:
+        profileset["mean"] = summary["mainActor"]["mean"] + 1
+    monkeypatch.setattr(views, "SUMMARY", summary)
+    assert [upgrade["name"] for upgrade in best_upgrades()] == ["Both trinkets"]
 
 
 def test_without_welcome_credits_the_home_page_promises_none(settings: Settings) -> None:
@@ -96,4 +111,4 @@ def test_the_example_leads_from_the_home_page_to_a_whole_result() -> None:
         assert expected in text_of(page), expected
     for upgrade in best:
         assert upgrade["name"] in home()
-        assert f"+{upgrade['change']:.2f}" in text_of(page)
+        assert upgrade["change"] in text_of(page)

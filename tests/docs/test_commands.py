@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.public.guides import FILES, INDEX
+from dashboard.public.documents import FILES, INDEX
 from tests.docs.guide_runs import ROOT, Block, blocks_of, follow, shell_in
 from tests.stack import Stack, running_stack
 

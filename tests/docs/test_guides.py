@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from dashboard.public.guides import FILES, INDEX
+from dashboard.public.documents import FILES, INDEX
 from tests.docs.guide_runs import FOLDER, ROOT, Shell, blocks_of, follow, matches, shell_in
 from tests.docs.typescript import provide_node
 from tests.npm import Missing

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import requests
 
-from dashboard.public.docs import PYTHON
+from dashboard.public.docs import PYTHON, RESOURCES
 from tests.stack import LONG, QUICK, ROOT, Stack
 
 pytestmark = [pytest.mark.xdist_group("api"), pytest.mark.timeout(240)]
 EXAMPLE = re.compile(r'<pre tabindex="0" role="region" aria-label="[^"]* in (\w+)">(.*?)</pre>', re.DOTALL)
-SECTION = re.compile(r'<section id="(\w+)">(.*?)</section>', re.DOTALL)
+SECTION = re.compile(r'<section id="(\w+)" class="docs-operation">(.*?)</section>', re.DOTALL)
 OPERATIONS = sorted(
     operation["operationId"]
     for methods in json.loads((ROOT / "docs" / "openapi.json").read_text())["paths"].values()
@@ -31,9 +31,9 @@ ENDINGS = {"curl": ".sh", "Python": ".py", "JavaScript": ".mjs"}
 
 @pytest.fixture(scope="module")
 def examples(stack: Stack) -> dict[str, dict[str, str]]:
-    """The programs on the page, by operation and language."""
-    page = requests.get(f"{stack.ready['url']}/docs", timeout=30).text
-    sections = {name: EXAMPLE.findall(section) for name, section in SECTION.findall(page)}
+    """The programs on the pages of the resources, by operation and language."""
+    pages = [requests.get(f"{stack.ready['url']}/docs/operations/{slug}", timeout=30).text for slug in RESOURCES]
+    sections = {name: EXAMPLE.findall(section) for page in pages for name, section in SECTION.findall(page)}
     return {
         name: {language: html.unescape(code) for language, code in found}
         for name, found in sections.items()

@@ -88,13 +88,13 @@ def test_every_command_takes_the_common_options_on_both_sides(command: str) -> N
         assert (chosen.url, chosen.json) == ("http://x", True)
 
 
-def test_a_difference_is_clear_beyond_the_combined_error() -> None:
-    assert not formats.differs(105.0, 3.0, other_mean=100.0, other_error=4.0)
-    assert formats.differs(105.1, 3.0, other_mean=100.0, other_error=4.0)
+def test_the_margin_of_a_difference_combines_both_errors_and_the_factor() -> None:
+    assert formats.margin_between(3.0, 4.0, factor=2.0) == 10.0
+    assert formats.margin_between(3.0, 0.0, factor=2.0) is None
 
 
 def test_a_change_from_zero_is_unknown() -> None:
-    assert formats.change(1.0, 0.0) == formats.UNKNOWN
+    assert formats.with_margin(1.0, 0.0, margin=1.0) == formats.UNKNOWN
 
 
 def entries(*messages: str) -> list[LogEntry]:

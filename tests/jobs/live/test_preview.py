@@ -1,5 +1,8 @@
 """Previews of running jobs in Redis."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from redis.connection import AbstractConnection
 from redis.exceptions import RedisError
@@ -103,6 +106,12 @@ def test_a_preview_that_redis_refused_is_stored_later(
     outage.record_success()
     source.publish()
     assert preview_of(job) == source.known
+
+
+def test_web_processes_of_the_version_before_can_read_a_preview() -> None:
+    fields = {"seconds_left", "baseline", "finished", "count", "best", "updated_at"}
+    assert json.loads(known("a").as_json(clean=str)).keys() == fields
+    assert json.loads(replace(known("a"), metric="raid_dps").as_json(clean=str))["metric"] == "raid_dps"
 
 
 def test_names_are_whole_and_cleaned(job: Job, source: Source) -> None:

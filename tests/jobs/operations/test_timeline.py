@@ -210,7 +210,7 @@ def test_the_page_respects_permissions() -> None:
     job = make_full_job()
     shown = page_of(job, "view_job", "view_run")
     assert "try 1: simulator started on" in shown
-    assert "<td><bdi>Attempt 1, stage 1" in shown, "without a link to its build"
+    assert '<td class="console-name"><bdi>Attempt 1, stage 1' in shown, "without a link to its build"
     assert "→ held" not in shown
     assert "Webhook event" not in shown
 

@@ -67,6 +67,19 @@ def test_a_vague_best_mean_does_not_hide_a_clear_upgrade() -> None:
     assert Compared(entries, OWN).verdict().text == "Clear upgrade: clear, +2.0 % ± 0.2"
 
 
+@pytest.mark.parametrize(
+    "vague", [Entry(1, "C", 1030.0, 35.0), Entry(1, "C", 1030.0, 0.0)], ids=["wide", "unknown"]
+)
+def test_a_vague_best_mean_does_not_tie_variants_that_clearly_differ(vague: Entry) -> None:
+    entries = [vague, Entry(2, "A", 1025.0, 1.0), Entry(3, "B", 1010.0, 1.0)]
+    assert Compared(entries, OWN, partial=True).verdict().text == "Clear upgrade: A, +2.5 % ± 0.2 (partial result)"
+
+
+def test_a_vague_clear_upgrade_is_tied_only_with_variants_that_nothing_exceeds() -> None:
+    entries = [Entry(1, "C", 1030.0, 10.0), Entry(2, "A", 1025.0, 1.0), Entry(3, "B", 1015.0, 1.0)]
+    assert Compared(entries, OWN).verdict().names == ["C", "A"]
+
+
 def test_a_chosen_baseline_is_compared_with_the_others() -> None:
     entries = ranked(1025, 1020, 990)
     assert Compared(entries, OWN, base=2).verdict().text == "Best: A, +0.5 % ± 0.2"

@@ -7,7 +7,7 @@ from typing import Any
 
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.exits import CommandError, Exit
-from simservice_client.cli.formats import UNKNOWN, change, differs, percent_of, whole
+from simservice_client.cli.formats import UNKNOWN, margin_between, percent_of, whole, with_margin
 from simservice_client.cli.session import open_client
 from simservice_client.models import JobResult, Summary
 
@@ -16,10 +16,11 @@ CLEAR = "*"
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean and its margin of error."""
+    """A mean, its margin of error, and the factor that widens the margins of all differences of its job."""
 
     mean: float
     error: float
+    factor: float
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def compare(arguments: Namespace, console: Console) -> int:
     """Print the differences of jobs from the first one."""
     with open_client(arguments) as client:
         results = [client.jobs.results(job) for job in (arguments.job, *arguments.others)]
-    rows = rows_of([_summary(result) for result in results])
+    rows = rows_of(results)
     if console.as_json:
         console.document(
             {"jobs": [_job_json(result) for result in results], "rows": [_row_json(row) for row in rows]}
@@ -44,14 +45,16 @@ def compare(arguments: Namespace, console: Console) -> int:
         console.line(f"Job {number}: {result.id} {result.title}")
     console.line()
     console.table(_columns(len(results)), [_cells(row) for row in rows])
-    console.line(f"{CLEAR} The difference exceeds the combined margin of error.")
+    console.line(f"{CLEAR} The difference exceeds its margin of error.")
     return Exit.COMPLETED
 
 
-def rows_of(summaries: Sequence[Summary]) -> list[Row]:
+def rows_of(results: Sequence[JobResult]) -> list[Row]:
     """Return a row for the main actors, and one for each name of a profileset or another actor."""
-    named = [_named_figures(summary) for summary in summaries]
-    main = [_main_figure(summary) for summary in summaries]
+    summaries = [_summary(result) for result in results]
+    factors = [result.verdict.factor if result.verdict else 1.0 for result in results]
+    named = [_named_figures(*each) for each in zip(summaries, factors, strict=True)]
+    main = [_main_figure(*each) for each in zip(summaries, factors, strict=True)]
     rows = [Row(_main_name(summaries), main)] if any(main) else []
     names = dict.fromkeys(name for figures in named for name in figures)
     return rows + [Row(name, [figures.get(name) for figures in named]) for name in names]
@@ -64,9 +67,9 @@ def _summary(result: JobResult) -> Summary:
     return result.summary
 
 
-def _main_figure(summary: Summary) -> Figure | None:
+def _main_figure(summary: Summary, factor: float) -> Figure | None:
     actor = summary.main_actor
-    return None if actor is None else Figure(actor.mean, actor.mean_error)
+    return None if actor is None else Figure(actor.mean, actor.mean_error, factor)
 
 
 def _main_name(summaries: Sequence[Summary]) -> str:
@@ -75,14 +78,14 @@ def _main_name(summaries: Sequence[Summary]) -> str:
     return f"{' / '.join(names)} (baseline)"
 
 
-def _named_figures(summary: Summary) -> Mapping[str, Figure]:
+def _named_figures(summary: Summary, factor: float) -> Mapping[str, Figure]:
     """Return the figures of the profilesets, or of the actors if there is no main actor."""
     actor = summary.main_actor
     if actor is not None:
         results = actor.profilesets.results if actor.profilesets is not None else []
-        return {each.name: Figure(each.mean, each.mean_error) for each in results}
+        return {each.name: Figure(each.mean, each.mean_error, factor) for each in results}
     actors = summary.actors.results if summary.actors is not None else []
-    return {each.name: Figure(each.mean, each.mean_error) for each in actors}
+    return {each.name: Figure(each.mean, each.mean_error, factor) for each in actors}
 
 
 def _columns(jobs: int) -> list[Column]:
@@ -113,11 +116,18 @@ def _figure_cells(figure: Figure | None) -> list[str]:
 def _change_cell(figure: Figure | None, base: Figure | None) -> str:
     if figure is None or base is None:
         return ""
-    return f"{change(figure.mean, base.mean)} {CLEAR if _is_clear(figure, base) else ' '}"
+    change = with_margin(figure.mean, base.mean, margin=_margin(figure, base))
+    return f"{change} {CLEAR if _is_clear(figure, base) else ' '}"
 
 
 def _is_clear(figure: Figure, base: Figure) -> bool:
-    return differs(figure.mean, figure.error, other_mean=base.mean, other_error=base.error)
+    """Return whether two means clearly differ. Without their errors, that is unknown."""
+    margin = _margin(figure, base)
+    return margin is not None and abs(figure.mean - base.mean) > margin
+
+
+def _margin(figure: Figure, base: Figure) -> float | None:
+    return margin_between(figure.error, base.error, factor=max(figure.factor, base.factor))
 
 
 def _job_json(result: JobResult) -> dict[str, Any]:

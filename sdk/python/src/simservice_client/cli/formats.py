@@ -29,25 +29,19 @@ def with_error(mean: float, error: float) -> str:
     return f"{whole(mean)} ± {whole(error)}"
 
 
-def change(value: float, base: float) -> str:
-    """Return the difference of a mean in percent of another.
-
-    >>> change(1012.5, 1000)
-    '+1.25 %'
-    """
-    percent = percent_of(value, base)
-    return UNKNOWN if percent is None else f"{percent:+.2f} %"
-
-
-def with_margin(value: float, base: float, *, margin: float) -> str:
+def with_margin(value: float, base: float, *, margin: float | None) -> str:
     """Return the difference of a mean in percent of another, with its margin of error and rounded to it.
 
     >>> with_margin(1027.9, 1000, margin=2.3)
     '+2.8 % ± 0.2'
+    >>> with_margin(1027.9, 1000, margin=None)
+    '+2.8 %'
     """
     percent = percent_of(value, base)
-    if percent is None or not margin:
-        return change(value, base)
+    if percent is None:
+        return UNKNOWN
+    if margin is None:
+        return f"{percent:+z,.1f} %"
     width = margin / abs(base) * 100
     decimals = min(max(-math.floor(math.log10(float(f"{width:.0e}"))), 0), 2)
     return f"{percent:+z,.{decimals}f} % ± {max(width, 10.0**-decimals):,.{decimals}f}"
@@ -58,9 +52,12 @@ def percent_of(value: float, base: float) -> float | None:
     return (value - base) / abs(base) * 100 if base else None
 
 
-def differs(mean: float, error: float, *, other_mean: float, other_error: float) -> bool:
-    """Return whether two means differ by more than their combined margin of error."""
-    return abs(mean - other_mean) > math.hypot(error, other_error)
+def margin_between(error: float, other: float, *, factor: float) -> float | None:
+    """Return the margin of error of the difference of two means, None if an error is unknown.
+
+    `factor` is the one of the verdict.
+    """
+    return factor * math.hypot(error, other) if error and other else None
 
 
 def duration(seconds: float | None) -> str:

@@ -1,9 +1,7 @@
 """The figures of a result: the ranking of its profilesets, or its actors."""
 
-import math
-
 from simservice_client.cli.console import Column, Console
-from simservice_client.cli.formats import state, whole, with_error, with_margin
+from simservice_client.cli.formats import margin_between, state, whole, with_error, with_margin
 from simservice_client.cli.weights import print_weights
 from simservice_client.models import ActorFigures, JobResult, MainActor, ProfilesetFigures
 
@@ -75,7 +73,7 @@ def _ranking_cells(each: Ranked, base: MainActor, factor: float) -> list[str]:
     figures = [whole(each.mean), whole(each.mean_error)]
     if each is base:
         return [f"{base.name} (baseline)", *figures, ""]
-    margin = factor * math.hypot(each.mean_error, base.mean_error)
+    margin = margin_between(each.mean_error, base.mean_error, factor=factor)
     return [each.name, *figures, with_margin(each.mean, base.mean, margin=margin)]
 
 
