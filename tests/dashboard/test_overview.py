@@ -142,8 +142,8 @@ def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> No
     text = overview(owner)
     for expected in (
         "Reserved for jobs 6,400",
-        "Jobs waiting 1",
-        "Jobs running 1",
+        "Running and waiting",
+        "Standard 1",
         "&lt;img src=x",
         "64 in 30 days, at most 64 on one day",
         "Latest 1120-01",
