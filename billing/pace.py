@@ -6,6 +6,8 @@ from datetime import date, timedelta
 
 from billing.ledger import Balances
 
+# Spending is averaged over this many days before today.
+PERIOD_DAYS = 28
 # Spending on fewer days says too little about the days to come.
 MIN_DAYS_WITH_CHARGES = 7
 MAX_DAYS = 365
@@ -28,7 +30,8 @@ def pace_of(charges: Sequence[tuple[date, int]], balances: Balances, *, today: d
 
     The first day with a charge begins the period, so that a new account is not averaged over days before it.
     """
-    before = [(day, amount) for day, amount in charges if day < today]
+    start = today - timedelta(days=PERIOD_DAYS)
+    before = [(day, amount) for day, amount in charges if start <= day < today]
     charged = [day for day, amount in before if amount]
     if len(charged) < MIN_DAYS_WITH_CHARGES or not balances.available:
         return None

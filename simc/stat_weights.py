@@ -1,4 +1,4 @@
-"""Stat weights of an actor: what one point of each stat is worth, with its error, and a text for the addon Pawn.
+"""Stat weights of an actor: what one point of each stat is worth, with its error, and a string for the Pawn addon.
 
 The simulator calls them scale factors. See `docs/reference/simulator-command-line.md#stat-weights-and-plots`.
 """
@@ -86,7 +86,7 @@ def _error(delta: float | None, *, error: float | None) -> float | None:
 
 
 def pawn(factors: Mapping[str, float], actor: Mapping[str, Any]) -> str:
-    """Return the weights in the format of the addon Pawn, or an empty text if it knows none of the stats."""
+    """Return the weights as a string for the Pawn addon, empty if it knows none of the stats."""
     known_stats = [(stat.pawn, factors[key]) for key, stat in stats.STATS.items() if stat.pawn and key in factors]
     if not known_stats:
         return ""

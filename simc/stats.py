@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Stat(NamedTuple):
-    """A stat: its title, its name in the addon Pawn (empty if it has none), and the simulator's other names."""
+    """A stat: its title, its name in the Pawn addon (empty if it has none), and the simulator's other names."""
 
     title: str
     pawn: str
@@ -50,7 +50,7 @@ def title_of(abbreviation: str) -> str:
 
 
 def listed(value: str) -> tuple[set[str], list[str]]:
-    """Return the abbreviations of the stats that an option lists, and the names in it that are no stats."""
+    """Return the abbreviations of the stats that an option lists, and the names in it that are not stats."""
     for separator in ":;/|":
         value = value.replace(separator, ",")
     names = [name for name in value.split(",") if name]

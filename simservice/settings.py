@@ -267,7 +267,9 @@ CELERY_BEAT_SCHEDULE = {
 
 # The folder that `collectstatic` filled with hashed and compressed files. Without it, WhiteNoise serves the files
 # of the checkout as they are.
-STATIC_ROOT = env.text("STATIC_ROOT") and Path(env.text("STATIC_ROOT")).resolve()
+STATIC_ROOT = env.text("STATIC_ROOT")
+if STATIC_ROOT:
+    STATIC_ROOT = str(Path(STATIC_ROOT).resolve())
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = not STATIC_ROOT

@@ -26,7 +26,7 @@ from simservice.api.pagination import make_cursor
 from simservice.api.times import iso
 from simservice.postgresql.connections import snapshot
 
-CHART_DAYS, PACE_DAYS = 90, 28
+CHART_DAYS = 90
 KINDS = (
     (Kind.ALL, "All"),
     (Kind.JOBS, "Jobs"),
@@ -59,7 +59,7 @@ def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "kind": kind,
         "kinds": KINDS,
         "chart": line_by_day(ends),
-        "pace": pace.pace_of(charges[-PACE_DAYS - 1 :], balances, today=today),
+        "pace": pace.pace_of(charges, balances, today=today),
         "retention_days": retention.days_of(account.plan),
         "was_denied_welcome_credits": access.may_manage and accounts.was_denied_welcome_credits(account),
     }

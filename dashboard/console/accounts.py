@@ -1,4 +1,4 @@
-"""Accounts: which of them the service works for in this hour, and what an operator can do for one."""
+"""Accounts by jobs in the last hour, and one account with the actions of its admin page."""
 
 from django.contrib import admin
 from django.contrib.auth.decorators import permission_required
@@ -24,7 +24,7 @@ TIMEOUT_MS = 3_000
 @require_safe
 @permission_required(["billing.view_account", "jobs.view_job"], raise_exception=True)
 def accounts(request: HttpRequest) -> HttpResponse:
-    """List the accounts with most jobs in the last hour, with their errors and unfinished jobs."""
+    """List the accounts with the most jobs in the last hour, with their errors and unfinished jobs."""
     try:
         with statement_timeout(TIMEOUT_MS):
             found = last_hour.accounts(limit=MAX_ACCOUNTS)

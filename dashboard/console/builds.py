@@ -1,4 +1,4 @@
-"""Builds: which of them jobs run on, and how far a new one is rolled out."""
+"""Builds, their channels, and the jobs that ran on them in the last hour."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What operators may see of a job besides its admin page: the customer's page and the profile."""
+"""Pages of a job for operators besides its admin page: the share page and the profile."""
 
 from django.contrib import admin
 from django.contrib.auth.decorators import permission_required

@@ -1,4 +1,4 @@
-"""What the service depends on: the other workers, PostgreSQL, Redis and the disk of this machine."""
+"""State of the other workers, PostgreSQL, Redis and the disk of this machine."""
 
 import shutil
 import time
@@ -36,7 +36,7 @@ def _workers() -> list[System]:
     live = [worker.name for worker, age in found.items() if age <= ALIVE_SECONDS]
     counts = {queue: sum(name.startswith(f"{queue}@") for name in live) for queue in SERVICE_QUEUES}
     return [
-        System(f"{queue} workers", f"{count} live" if count else "None is running", not count)
+        System(f"{queue} workers", f"{count} live" if count else "None running", not count)
         for queue, count in counts.items()
     ]
 

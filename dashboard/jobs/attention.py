@@ -1,7 +1,7 @@
-"""What an account's members should look at: too few credits, expiring grants, failing webhooks, no simulators."""
+"""Notices for members of an account: low credits, expiring grants, failing webhooks, no simulators."""
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from datetime import UTC, timedelta
 from itertools import islice
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from billing.ledger import Balances
 from billing.models import Account, GrantReason
+from billing.pace import Pace
 from jobs.queue.forecast import QueueSnapshot
 from webhooks.models import Endpoint
 
@@ -17,7 +18,7 @@ from webhooks.models import Endpoint
 SOON_DAYS = 7
 LISTED_WEBHOOKS = 5
 NO_BUILD = "No jobs can run until the operator registers a build."
-NO_SIMULATORS = "No simulators are available. Jobs wait until there is one."
+NO_SIMULATORS = "No simulators are available. Jobs wait until one is."
 
 
 class Notice(NamedTuple):
@@ -28,13 +29,14 @@ class Notice(NamedTuple):
     link: str = ""
 
 
-def of_credits(account: Account, balances: Balances, *, days_left: int | None) -> Iterator[Notice]:
+def of_credits(account: Account, balances: Balances, *, pace: Pace | None) -> Iterator[Notice]:
     """Yield what ends soon. A monthly allowance is not listed, because the next one follows."""
     url = reverse("credits", args=[account.name])
-    if days_left is not None and days_left < SOON_DAYS:
-        lasts = f"about {_days(days_left)}" if days_left else "less than a day"
-        yield Notice(f"Credits last {lasts} at the pace of the last 30 days.", url, "View credits")
     now = timezone.now()
+    today = now.astimezone(UTC).date()
+    if pace and pace.last_day and pace.last_day - today < timedelta(days=SOON_DAYS):
+        lasts = "only for today" if pace.last_day <= today else f"until {pace.last_day:%B} {pace.last_day.day}"
+        yield Notice(f"Credits last {lasts} at the pace of the last {pace.days} days.", url, "View credits")
     for grant in balances.grants:
         at = grant.expires_at
         if at and grant.reason != GrantReason.ALLOWANCE and at - now < timedelta(days=SOON_DAYS):
@@ -58,7 +60,3 @@ def of_service(*, has_builds: bool, snapshot: QueueSnapshot | None) -> Iterator[
         yield Notice(NO_BUILD)
     elif snapshot and not snapshot.slots:
         yield Notice(NO_SIMULATORS)
-
-
-def _days(count: int) -> str:
-    return f"{count} day{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The controls of the job form that write options into the profile: the fight and its precision, in words.
+"""Controls of the job form that write the fight and its precision into the profile.
 
 `simc/profiles/fight_options.py` has the rule. An empty control leaves the profile alone.
 """
@@ -46,7 +46,7 @@ STAGES_HELP = (
 )
 SHOWN_CHARACTERS = 40
 DEFAULT, OWN = "Default: {}", "Profile: {}"
-OF_FILE, OF_STYLE = "As in the included file", "As the fight style sets it"
+OF_FILE, OF_STYLE = "Set by the included file", "Set by the fight style"
 
 
 class Control(NamedTuple):
@@ -67,14 +67,14 @@ CONTROLS = {
     "length": Control("max_time", "Fight length", {f"{n}": duration(n) for n in SECONDS}, "300"),
     "variation": Control(
         "vary_combat_length",
-        "Length varies by",
+        "Length variation",
         VARIATIONS,
         "0.2",
-        "Fights of different lengths are more realistic.",
+        "Varied lengths are more realistic.",
     ),
 }
 PRECISION = "precision"
-PRECISION_HELP = "The margin of error of each result. Half the margin takes about four times as long."
+PRECISION_HELP = "The margin of error of each result. Half the margin of error takes about four times as long."
 
 
 def fields() -> dict[str, ChoiceField]:

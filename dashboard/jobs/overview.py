@@ -1,5 +1,6 @@
 """Overview of an account, and the redirect to it."""
 
+from datetime import UTC
 from typing import Any, cast
 
 from django.conf import settings
@@ -8,9 +9,10 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from billing import ledger, prices
+from billing import ledger, pace, prices
 from billing.models import Account
 from clients import accounts
 from dashboard.access import AccountAccess, account_page
@@ -56,7 +58,8 @@ def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     days = usage.last_days(account, count=DAYS)
     builds, balances, snapshot = registry.current(), ledger.balances(account), forecast.current()
     lanes = lanes_of(snapshot) if snapshot else []
-    days_left, unfinished = usage.days_left(balances.available, days), usage.snapshot(account)
+    charges, today = [(day.day, day.credits) for day in days], timezone.now().astimezone(UTC).date()
+    lasting, unfinished = pace.pace_of(charges, balances, today=today), usage.snapshot(account)
     troubled = list(endpoints.troubled(account))
     context = {
         "section": "overview",
@@ -65,7 +68,7 @@ def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "shortage": shortage.find(account, balances=balances),
         "attention": [
             *attention.of_service(has_builds=bool(builds), snapshot=snapshot),
-            *attention.of_credits(account, balances, days_left=days_left),
+            *attention.of_credits(account, balances, pace=lasting),
             *attention.of_webhooks(account, (one for one in troubled if one.disabled_at is None)),
         ],
         "switched_off": [one for one in troubled if one.disabled_at],
@@ -76,10 +79,10 @@ def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "simulation": labels.duration(
             prices.seconds_for(balances.available, credits_per_second=account.plan.credits_per_second)
         ),
-        "days_left": days_left,
+        "pace": lasting,
         "days": days,
         "jobs_by_day": bars_by_day([(day.day, day.jobs) for day in days]),
-        "credits_by_day": bars_by_day([(day.day, day.credits) for day in days]),
+        "credits_by_day": bars_by_day(charges),
         "builds": builds,
         "several_branches": len(settings.GIT_BRANCHES) > 1,
         "lanes": lanes,

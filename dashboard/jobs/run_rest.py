@@ -18,7 +18,7 @@ from jobs.submission.remaining import NotSeparable
 from simservice.api.errors import ApiError
 from simservice.api.exception_handler import as_api_error
 
-ALREADY_SUBMITTED = "The remaining variants were already submitted. Their job is in the list."
+ALREADY_SUBMITTED = "The remaining variants were already submitted. Their job is listed under Results."
 
 
 @account_page(post=Role.MEMBER, get=False)

@@ -103,7 +103,7 @@ class Summary(TypedDict):
     iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job ran in a single pass"]]
     additional_fights: NotRequired[
         Annotated[
-            Count, "About how many fights of each actor stat weights and plots took. Present if there are some"
+            Count, "Approximate number of fights per actor for stat weights and plots. Present if there are any"
         ]
     ]
     partial: NotRequired[Annotated[Literal[True], "Present if the run ended before it had simulated everything"]]
@@ -116,18 +116,18 @@ class Summary(TypedDict):
 
 
 class Verdict(TypedDict):
-    """What the result says about its profilesets or actors."""
+    """The verdict about the profilesets or actors of a result."""
 
     kind: VerdictKind
     names: Annotated[
         list[str], "The best profileset or actor, or those tied for best, best first", Rule(maxItems=MAX_NAMES)
     ]
-    count: Annotated[Count, "Number of those that are best or tied for best; `names` may contain fewer"]
+    count: Annotated[Count, "Number of entries that are best or tied for best; `names` may list fewer"]
     change: Annotated[float | None, "In percent of the baseline, on average if several are tied"]
     margin: Annotated[float | None, "Margin of error of `change`, with the correction for many comparisons"]
     factor: Annotated[
         float,
-        "Multiply the root of the sum of two squared `mean_error` by it to get the margin of their difference",
+        "Factor for margins of differences: √(a² + b²) × `factor`, where a and b are two `mean_error`",
         Rule(minimum=1),
     ]
     text: Annotated[str, "The verdict as a sentence, with numbers rounded to their margin"]

@@ -92,12 +92,6 @@ def last_days(account: Account, *, count: int) -> list[Day]:
     ]
 
 
-def days_left(available: int, recent: Sequence[Day]) -> int | None:
-    """Return how many days credits last at the pace of recent days, None if none were used."""
-    used = sum(day.credits for day in recent)
-    return available * len(recent) // used if used else None
-
-
 def midnight(day: date) -> datetime:
     """Return the start of a day (UTC)."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC)

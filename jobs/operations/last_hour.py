@@ -58,7 +58,7 @@ class BuildShare(NamedTuple):
 
 
 def fault_of(code: str) -> Fault:
-    """Return whose fault an error code is; an unknown one is the service's."""
+    """Return the fault that an error code stands for; unknown codes count as the service's."""
     return FAULTS.get(code, Fault.SERVICE)
 
 
@@ -86,7 +86,7 @@ def read() -> LastHour:
 
 
 def accounts(*, limit: int) -> list[AccountLoad]:
-    """Return the accounts with most ended jobs in the last hour or most unfinished jobs. Three queries."""
+    """Return the accounts with the most ended jobs in the last hour or the most unfinished jobs. Three queries."""
     ended = run(SQL["accounts_of_last_hour"], values={**CODES, "limit": limit})
     unfinished = run(SQL["unfinished_by_account"], values={"limit": limit})
     found = Account.objects.select_related("plan").in_bulk({row[0] for row in (*ended, *unfinished)})

@@ -50,7 +50,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class CommonVariants:
-    """The variants of two jobs: those of both, best first, and the names that only one of them has.
+    """The variants of two jobs: those of both, best first, and the known names that only one has.
 
     `baseline` compares the profiles without variants. All margins hold together with a probability of 95 %.
     """
@@ -94,8 +94,8 @@ def common_variants(first: Compared, second: Compared) -> CommonVariants | None:
     return CommonVariants(
         baseline=pair("", first.own, second.own),
         pairs=sorted(pairs, key=lambda each: -max(each.first.mean, each.second.mean)),
-        only_first=[name for name in ours if name not in theirs],
-        only_second=[name for name in theirs if name not in ours],
+        only_first=[name for name in ours if name not in theirs] if second.is_complete else [],
+        only_second=[name for name in theirs if name not in ours] if first.is_complete else [],
     )
 
 

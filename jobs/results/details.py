@@ -153,7 +153,7 @@ class Weight:
     name: Annotated[Name, ALWAYS] = ""
     weight: Annotated[float | None, ALWAYS] = None
     error: Annotated[Amount | None, "Estimated margin of error: half of the 95 % interval"] = None
-    delta: Annotated[float | None, "How much of the stat the second simulation had in addition"] = None
+    delta: Annotated[float | None, "Amount of the stat that was added for the second simulation"] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ class Weights:
     metric: Annotated[Name, "What the weights are measured in, for example `dps`", ALWAYS] = ""
     normalized: Annotated[bool, "Whether the profile itself divides them by the weight of one stat", ALWAYS] = False
     stats: Annotated[tuple[Weight, ...], Rule(maxItems=MAX_STATS), ALWAYS] = ()
-    pawn: Annotated[str, "The weights in the format of the addon Pawn"] = ""
+    pawn: Annotated[str, "The weights as a string for the Pawn addon"] = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,6 +91,11 @@ class Compared:
         self.factor = widening * widened(self.comparisons)
         self.kinds = [self.kind_of(entry) for entry in entries]
 
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all entries are known."""
+        return len(self.entries) == self.count
+
     def differs(self, entry: Entry, other: Entry) -> bool:
         """Return whether two means clearly differ."""
         return abs(entry.mean - other.mean) > margin_between(entry, other, factor=self.factor)

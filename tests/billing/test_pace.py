@@ -6,7 +6,7 @@ import pytest
 
 from billing.ledger import Balances, OpenGrant
 from billing.models import GrantReason
-from billing.pace import MAX_DAYS, pace_of
+from billing.pace import MAX_DAYS, PERIOD_DAYS, pace_of
 
 TODAY = date(2026, 11, 20)
 
@@ -55,6 +55,12 @@ def test_days_before_the_first_charge_do_not_count() -> None:
     pace = pace_of(charges(0, 0, 70, 70, 70, 0, 70, 70, 70, 70), balances(1), today=TODAY)
     assert pace is not None
     assert (pace.days, pace.per_day) == (8, 490 / 8)
+
+
+def test_only_the_last_four_weeks_count() -> None:
+    pace = pace_of(charges(9_000, *[100] * PERIOD_DAYS), balances(1000), today=TODAY)
+    assert pace is not None
+    assert (pace.days, pace.per_day) == (PERIOD_DAYS, 100)
 
 
 def test_few_days_with_charges_allow_no_forecast() -> None:

@@ -182,7 +182,7 @@ def test_a_line_says_how_the_charge_adds_up(owner: Membership) -> None:
     text = text_of(page(owner, "credits"))
     assert "2 s billed (1.5 s, rounded up) × 32 credits = 64" in text
     assert "&lt;img src=x" in text
-    assert "2 s billed (1.5 s, rounded up) × 32 credits = 64" in text_of(page(owner, f"jobs/{job.pk}"))
+    assert "2 s billed (1.5 s, rounded up) × 32 credits = 64" in text_of(page(owner, f"jobs/{job.pk}/log"))
 
 
 def test_credits_that_expired_with_their_grant_are_in_the_line_of_the_job(owner: Membership) -> None:

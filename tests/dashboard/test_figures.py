@@ -39,7 +39,7 @@ def test_a_failed_job_shows_no_figures(
     # Random values, such as nonces and CSRF tokens, can contain any short text.
     content = re.sub(r'"[\w+/=-]{16,}"', "", response.content.decode()).replace(str(job.pk), "")
     content = content.replace(job.share_token, "")
-    for figure in ("41,734", "41734.0", "DPS", "iterations", "Ring", "TALENTS", "(partial)"):
+    for figure in ("41,734", "41734.0", "DPS", "iterations", "Ring", "TALENTS", "partial"):
         assert figure not in content, figure
     assert "Failed" in content
 
@@ -52,7 +52,7 @@ def test_a_job_stopped_early_shows_partial_figures(
     job = make_stopped_job(status, code, client=key[0].client)
     text = text_of(open_page(owner, job, path))
     assert "417" in text
-    assert "(partial)" in text or "cover what was simulated until then" in text
+    assert "(partial result)" in text or "cover what was simulated until then" in text
 
 
 @pytest.mark.parametrize("path", PAGES)

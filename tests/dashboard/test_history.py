@@ -95,7 +95,7 @@ def test_a_result_without_comparable_dps_has_no_point(owner: Membership, other: 
 
 
 def test_an_account_without_jobs_explains_the_page(owner: Membership) -> None:
-    assert "Nothing to show yet." in text_of(open_history(owner))
+    assert "No results yet." in text_of(open_history(owner))
 
 
 @pytest.mark.parametrize("character", ["Nobody", "%00", "x" * 5000, "%F0%9F%91%A9", "'--"])

@@ -34,7 +34,7 @@ MAX_QUERIES = 12
 def test_an_empty_list_explains_how_to_submit(owner: Membership) -> None:
     assert "No jobs yet" in text_of(open_list(owner))
     viewer = make_member(owner.account, role="viewer")
-    assert "Submit job" not in text_of(open_list(viewer))
+    assert "New job" not in text_of(open_list(viewer))
 
 
 def test_the_list_shows_the_accounts_jobs_newest_first(owner: Membership) -> None:
@@ -289,7 +289,7 @@ def test_a_completed_job_shows_escaped_results(owner: Membership) -> None:
     content = response.content.decode()
     assert "<img" not in content
     assert "<script>" not in content
-    for text in ("Ranking", "+30 % ± ", "{{ 7|add:7 }}", "Talents", "1, 2", "64 credits billed", "Baseline"):
+    for text in ("Ranking", "+30 % ± ", "{{ 7|add:7 }}", "Talents", "1 , 2", "64 credits billed", "Baseline"):
         assert text in text_of(response), text
 
 

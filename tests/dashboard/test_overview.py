@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -27,6 +27,7 @@ from webhooks import endpoints
 from webhooks.models import Endpoint
 
 pytestmark = pytest.mark.django_db
+TODAY = datetime.now(tz=UTC).date()
 
 
 @pytest.fixture
@@ -74,18 +75,33 @@ def test_running_jobs_come_first_with_their_progress(owner: Membership) -> None:
     assert "41 %" not in rest
 
 
+def use_credits(owner: Membership, *, per_day: int) -> None:
+    """Let the jobs of the last seven days use credits."""
+    client, build = default_client(owner.account), BuildFactory.create()
+    DailyUsage.objects.bulk_create(
+        DailyUsage(
+            account=owner.account, client=client, build=build, day=TODAY - timedelta(days=number),
+            jobs=1, runs=1, sim_ms=1, credits=per_day,
+        )
+        for number in range(1, 8)
+    )  # fmt: skip
+
+
 def test_credits_that_end_soon_need_attention(owner: Membership) -> None:
     assert "pace" not in overview(owner)
-    make_completed_job(client=default_client(owner.account))
-    assert "Lasts more than a year" in overview(owner)
-    DailyUsage.objects.update(credits=30_000)
-    ledger.correct(owner.account, 7_000 - ledger.available(owner.account), reason="Test")
-    assert "Lasts about 7 days at the pace of the last 30 days." in overview(owner)
+    use_credits(owner, per_day=100)
+    assert "Lasts more than a year at the pace of the last 7 days." in overview(owner)
+    DailyUsage.objects.update(credits=5_000)
+    ledger.correct(owner.account, 35_000 - ledger.available(owner.account), reason="Test")
+    assert f"Lasts until {TODAY + timedelta(days=7)} at the pace of the last 7 days." in overview(owner)
     assert "Credits last" not in overview(owner)
     ledger.correct(owner.account, -1, reason="Test")
-    assert "Credits last about 6 days at the pace of the last 30 days. View credits" in overview(owner)
-    ledger.correct(owner.account, -6_500, reason="Test")
-    assert "Credits last less than a day at" in overview(owner)
+    last = TODAY + timedelta(days=6)
+    assert f"Credits last until {last:%B} {last.day} at the pace of the last 7 days. View credits" in overview(
+        owner
+    )
+    ledger.correct(owner.account, -30_000, reason="Test")
+    assert "Credits last only for today at the pace" in overview(owner)
 
 
 def test_a_grant_that_expires_soon_needs_attention(owner: Membership) -> None:

@@ -16,7 +16,7 @@ from tests.factories import actor_of, make_client, make_event, make_invitation, 
 from webhooks.models import Delivery, Event
 
 pytestmark = pytest.mark.django_db
-MAX_QUERIES = 12
+MAX_QUERIES = 13
 
 
 def fill(owner: Membership, round_number: int) -> None:

@@ -69,8 +69,9 @@ def test_a_change_is_recorded_once(owner: Membership, job: Job) -> None:
         rename(owner, job, title)
     page = read(f"/dashboard/{owner.account}/audit", browser_of(owner))
     assert AuditEvent.objects.filter(action="job.renamed").count() == 2
+    link = f'<a href="/dashboard/{owner.account}/jobs/{job.pk}"><bdi>{job.pk}</bdi></a>'
     for title in ("Mine", "its default"):
-        assert f"Changed the title of job <bdi>{job.pk}</bdi> to <bdi>{title}</bdi>" in page
+        assert f"Changed the title of job {link} to <bdi>{title}</bdi>" in page
 
 
 def test_the_last_title_wins(owner: Membership, job: Job) -> None:

@@ -27,7 +27,7 @@ def test_a_missing_worker_needs_attention() -> None:
     worker_heartbeats.report("control@one-1", slots=4)
     worker_heartbeats.report("control@two-1", slots=4)
     assert found()[CONTROL] == ("control workers", "2 live", False)
-    assert found()[WEBHOOKS] == ("webhooks workers", "None is running", True)
+    assert found()[WEBHOOKS] == ("webhooks workers", "None running", True)
 
 
 def test_a_healthy_service_needs_no_attention(operator: Browser) -> None:

@@ -195,8 +195,8 @@ def test_a_missing_actor_is_the_last_one() -> None:
     assert several(3, "actor=9").view.name == "actor 3"
 
 
-def test_the_headline_has_the_median_of_the_baseline() -> None:
+def test_only_the_baseline_has_a_median_in_the_headline() -> None:
     details = Details(fight=Fight(), actors=(Actor(name="Frosty", dps=Dps(median=99.0)),))
     best, baseline = result_of(summary("a"), details=details).readings
-    assert (best.name, best.figures.median, baseline.figures.median) == ("a", None, 99.0)
+    assert (best.label, best.figures.median, baseline.figures.median) == ("Best variant", None, 99.0)
     assert baseline.strip.median

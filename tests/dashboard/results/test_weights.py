@@ -113,7 +113,7 @@ class TestWeights:
 
     def test_unknown_errors_are_stated(self) -> None:
         page = page_of_weights(view(("Int", 2.0, None), normalized=True))
-        assert "The report does not contain the errors" in page
+        assert "The margins of error of these weights are unknown." in page
         assert "The profile normalizes its weights." in page
         assert "±" not in page
 

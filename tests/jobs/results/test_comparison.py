@@ -323,6 +323,11 @@ def test_all_variants_of_long_rankings_are_joined() -> None:
     assert (found.pairs[0].name, found.pairs[-1].name) == ("Ring 0", "Ring 4999")
 
 
+def test_a_variant_is_not_said_to_be_missing_from_a_list_that_is_incomplete() -> None:
+    found = common(variants_of(("Ring", 120), ("Hat", 110)), variants_of(("Ring", 120), ("Belt", 110), count=5000))
+    assert (len(found.pairs), found.only_first, found.only_second) == (1, [], ["Belt"])
+
+
 def test_jobs_without_variants_have_none_in_common() -> None:
     assert compare(make_result(), make_result()).variants is None
     one = make_result(variants_of(("Ring", 120)))

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from jobs.enums import VerdictKind
+from jobs.planning.multistage import beaten, one_run, plan, pooled, replicates, widening
 from jobs.results import verdicts
 from jobs.results.rankings import LISTED, Entry
 from jobs.results.verdicts import EVEN, GAIN, LOSS, Compared, Verdict, verdict_in, widened
-from simc.reports import CONFIDENCE
+from simc.reports import CONFIDENCE, Profileset
+from tests.jobs.planning import stage_trials as trials
 
 OWN = Entry(0, "Frosty", 1000.0, 1.0)
 
@@ -133,6 +135,42 @@ def test_variants_without_effect_rarely_name_a_winner() -> None:
         job.factor = 1.0
     # With the margin of a single comparison
     assert sum(job.kind_of(job.entries[0]) == GAIN for job in jobs) > 100
+
+
+def staged_without_effect(draw: Random, *, offset: float) -> Compared:
+    """Return 60 equal variants after all stages. The seed of each run shifts its mean by about `offset` errors."""
+    analysis = trials.profile(60)
+    stages = plan(analysis, wanted=True, bounds=trials.BOUNDS).stages
+    culled, found, widest = set[str](), dict[str, Profileset](), 1.0
+    for stage in stages:
+        twice = replicates(stage, analysis, culled=culled)
+        names = [name for name in analysis.profilesets if name not in culled]
+        names += [twice[name] for name in names if name in twice]
+        single = one_run(stage, replicated=bool(twice))
+        raw = [trials.simulated(name, 1000, single, draw, offset=offset) for name in names]
+        found |= {each.name: each for each in pooled(raw, twice)}
+        if not stage.is_last:
+            widest = max(widest, widening(raw, twice))
+            culled |= beaten(pooled(raw, twice), widening=widening(raw, twice))
+    own = trials.simulated("own", 1000, stages[-1], draw, offset=offset)
+    ordered = sorted(found.values(), key=lambda each: -each.statistics.mean)
+    return Compared([entry_of(each, at) for at, each in enumerate(ordered, 1)], entry_of(own, 0), widening=widest)
+
+
+def entry_of(profileset: Profileset, number: int) -> Entry:
+    statistics = profileset.statistics
+    return Entry(number, profileset.name, statistics.mean, statistics.mean_error, profileset.stage)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_stages_of_variants_without_effect_rarely_name_a_winner(offset: float) -> None:
+    draw = Random(3)  # noqa: S311 - a reproducible simulation
+    jobs = [staged_without_effect(draw, offset=offset) for _ in range(200)]
+    assert sum(bool(job.verdict().names) for job in jobs) <= 10
+    for job in jobs:
+        job.factor = 1.0
+    # With the margin of a single comparison
+    assert sum(job.kind_of(job.entries[0]) == GAIN for job in jobs) > 50
 
 
 def test_the_worst_variant_as_baseline_rarely_makes_a_winner() -> None:

@@ -1174,7 +1174,7 @@ class StatWeight(Model):
     error: float | None = None
     """Estimated margin of error: half of the 95 % interval."""
     delta: float | None = None
-    """How much of the stat the second simulation had in addition."""
+    """Amount of the stat that was added for the second simulation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1187,7 +1187,7 @@ class StatWeights(Model):
     """Whether the profile itself divides them by the weight of one stat."""
     stats: list[StatWeight]
     pawn: str | None = None
-    """The weights in the format of the addon Pawn."""
+    """The weights as a string for the Pawn addon."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1237,7 +1237,7 @@ class Summary(Model):
     iterations: int | None = None
     """Number of iterations. Present if the job ran in a single pass."""
     additional_fights: int | None = None
-    """About how many fights of each actor stat weights and plots took. Present if there are some."""
+    """Approximate number of fights per actor for stat weights and plots. Present if there are any."""
     partial: Literal[True] | None = None
     """Present if the run ended before it had simulated everything."""
     warnings: list[str] | None = None
@@ -1336,18 +1336,18 @@ class Validation(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict(Model):
-    """What the result says about its profilesets or actors."""
+    """The verdict about the profilesets or actors of a result."""
 
     kind: Literal["best", "upgrade", "tied", "none_better", "no_variants", "best_actor", "tied_actors", "unknown"]
     names: list[str]
     """The best profileset or actor, or those tied for best, best first."""
     count: int
-    """Number of those that are best or tied for best; `names` may contain fewer."""
+    """Number of entries that are best or tied for best; `names` may list fewer."""
     change: float | None
     """In percent of the baseline, on average if several are tied."""
     margin: float | None
     """Margin of error of `change`, with the correction for many comparisons."""
     factor: float
-    """Multiply the root of the sum of two squared `mean_error` by it to get the margin of their difference."""
+    """Factor for margins of differences: √(a² + b²) × `factor`, where a and b are two `mean_error`."""
     text: str
     """The verdict as a sentence, with numbers rounded to their margin."""
