@@ -128,7 +128,7 @@ def test_the_pages_show_it_as_waiting(job: Job) -> None:
     shared = HttpClient().get(f"/share/{job.share_token}")
     assert "This job is next in the queue" in text_of(shared)
     assert 'status-queued">Waiting<' in shared.content.decode()
-    assert "Start unknown" in text_of(http.get(f"/dashboard/{job.account}/"))
+    assert "Running and waiting" in text_of(http.get(f"/dashboard/{job.account}/"))
 
 
 def test_the_history_shows_the_claim_without_a_status(job: Job) -> None:
