@@ -122,13 +122,13 @@ def test_cancel_and_replay_do_not_contain_it(job: Job) -> None:
 
 def test_the_pages_show_it_as_waiting(job: Job) -> None:
     http = browser_of(make_member(job.account))
-    for path in (f"jobs/{job.pk}", "jobs", "jobs?status=active", ""):
+    for path in (f"jobs/{job.pk}", "jobs", "jobs?status=active"):
         content = http.get(f"/dashboard/{job.account}/{path}").content.decode()
         assert ('status-queued">Waiting<' if str(job.pk) in path else 'class="muted">Waiting<') in content, path
     shared = HttpClient().get(f"/share/{job.share_token}")
     assert "This job is next in the queue" in text_of(shared)
     assert 'status-queued">Waiting<' in shared.content.decode()
-    assert "Jobs waiting 1 Recent jobs" in text_of(http.get(f"/dashboard/{job.account}/"))
+    assert "Running and waiting" in text_of(http.get(f"/dashboard/{job.account}/"))
 
 
 def test_the_history_shows_the_claim_without_a_status(job: Job) -> None:

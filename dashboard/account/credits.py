@@ -114,7 +114,7 @@ def used(request: HttpRequest, access: AccountAccess) -> HttpResponse:
     earlier = usage.previous_month(month)
     days = usage.days_of(access.account, month)
     context = {
-        "section": "credits",
+        "section": "usage",
         "month": month,
         "earlier": earlier,
         "later": usage.next_month(month) if month < _this_month() else None,

@@ -45,6 +45,7 @@ STATES = (
 OLDEST = "oldest"
 ORDERS = (("", "Newest first"), (OLDEST, "Oldest first"))
 NO_FILTERS = {"status": "", "client": "", "build": "", "since": None, "until": None, "text": "", "order": ""}
+FOLDED = ("client", "build", "since", "until")
 MAX_ACTIVE = 10_000
 MAX_CHOICES = 500
 MAX_TEXT = 100
@@ -66,18 +67,31 @@ class Filters(forms.Form):
     build = forms.ChoiceField(required=False)
     since = forms.DateField(label="From (UTC)", required=False)
     until = forms.DateField(label="To (UTC)", required=False)
-    text = forms.CharField(label="Title or character", required=False, max_length=MAX_TEXT)
+    text = forms.CharField(
+        label="Title or character",
+        required=False,
+        max_length=MAX_TEXT,
+        widget=forms.TextInput(attrs={"type": "search"}),
+    )
     order = forms.ChoiceField(required=False, choices=ORDERS)
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in ("since", "until"):
             self.fields[name].widget = forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
-        self.fields["text"].widget.attrs["type"] = "search"
         self.fields["client"].choices = [ANY, *clients_of(account)]  # type: ignore[attr-defined]
         builds = Build.objects.order_by("-created_at").only("git_branch", "commit", "simc_version")[:MAX_CHOICES]
         named = [(str(build.pk), f"{build} ({build.simc_version})") for build in builds]
         self.fields["build"].choices = [ANY, *named]  # type: ignore[attr-defined]
+
+    @property
+    def folded(self) -> list[forms.BoundField]:
+        """Return the fields that are folded, because they are rarely used."""
+        return [self[name] for name in FOLDED]
+
+    @property
+    def uses_folded(self) -> bool:
+        return any(name in self.changed_data for name in FOLDED)
 
     @property
     def is_active(self) -> bool:

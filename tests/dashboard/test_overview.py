@@ -52,7 +52,7 @@ def test_a_new_account_shows_its_credits_and_the_first_steps(owner: Membership) 
     text = overview(owner)
     for expected in ("Available credits 50,000", "About 26 min of simulation.", "First steps", attention.NO_BUILD):
         assert expected in text, expected
-    for empty in ("Reserved for jobs", "Jobs waiting", "Recent jobs", "Last 30 days", "Running and waiting"):
+    for empty in ("Reserved for jobs", "Recent results", "Last 30 days", "Running and waiting"):
         assert empty not in text, empty
 
 
@@ -68,7 +68,7 @@ def test_running_jobs_come_first_with_their_progress(owner: Membership) -> None:
     make_completed_job(client=client)
     redis().set(f"progress:{job.pk}:{job.attempt}", json.dumps({"percent": 41.7, "stage": None}))
     text = overview(owner)
-    running, _, rest = text.partition("Recent jobs")
+    running, _, rest = text.partition("Recent results")
     assert "&lt;img src=x" in running
     assert "41 %" in running
     assert "Start unknown" in running
@@ -158,8 +158,8 @@ def test_the_overview_shows_jobs_usage_queue_and_builds(owner: Membership) -> No
     text = overview(owner)
     for expected in (
         "Reserved for jobs 6,400",
-        "Jobs waiting 1",
-        "Jobs running 1",
+        "Running and waiting",
+        "Standard 1",
         "&lt;img src=x",
         "64 in 30 days, at most 64 on one day",
         "Latest 1120-01",
