@@ -106,7 +106,7 @@ class JobForm(forms.Form):
         label="Profile file",
         required=False,
         widget=forms.FileInput(attrs={"accept": ".simc,.txt,text/plain"}),
-        help_text="Replaces the text above.",
+        help_text="Replaces the text below.",
     )
     title = forms.CharField(required=False, help_text="Shown to your account only.")
     client = forms.ChoiceField(

@@ -12,7 +12,7 @@ from jobs.live.progress import Progress
 from jobs.models import Job
 from jobs.results import labels
 from jobs.results.rankings import Entry
-from jobs.results.verdicts import METRICS, Compared
+from jobs.results.verdicts import METRICS, Compared, Verdict
 
 # The page shows the best so far; the others follow with the result.
 LISTED_ROWS = 20
@@ -25,7 +25,7 @@ MILESTONE_PERCENT = 25
 
 @dataclass(frozen=True, kw_only=True)
 class Live:
-    """The results so far, with the ranking of the best variants if their baseline is known.
+    """The results so far, with the verdict and the ranking of the best variants if their baseline is known.
 
     `wide_space` and `narrow_space` are the heights that all rows of the ranking will need.
     """
@@ -33,6 +33,7 @@ class Live:
     preview: Preview
     time_left: str
     metric: str
+    verdict: Verdict | None
     ranking: Ranking | None
     wide_space: int
     narrow_space: int
@@ -44,18 +45,20 @@ def live_of(job: Job) -> Live | None:
     if preview is None:
         return None
     rows = min(preview.count, LISTED_ROWS) + 1
+    metric, compared = METRICS[preview.metric], _compared(preview, name=job.character or "Baseline")
     return Live(
         preview=preview,
         time_left=labels.time_left(preview.seconds_left),
-        metric=METRICS[preview.metric],
-        ranking=_ranking_of(preview, name=job.character or "Baseline"),
+        metric=metric,
+        verdict=None if compared is None else compared.verdict(unit=metric),
+        ranking=None if compared is None else _ranking_of(compared),
         wide_space=WIDE_HEAD + rows * WIDE_ROW,
         narrow_space=NARROW_HEAD + rows * NARROW_ROW,
     )
 
 
-def _ranking_of(preview: Preview, *, name: str) -> Ranking | None:
-    """Return the ranking of the best variants so far, None without a baseline or a finished variant."""
+def _compared(preview: Preview, *, name: str) -> Compared | None:
+    """Return the best variants so far compared with the baseline, None if one of them is missing."""
     baseline = preview.baseline
     if baseline is None or not preview.best:
         return None
@@ -64,8 +67,11 @@ def _ranking_of(preview: Preview, *, name: str) -> Ranking | None:
         for number, entry in enumerate(preview.best[:LISTED_ROWS], start=1)
     ]
     own = Entry(number=0, name=name, mean=baseline.mean, error=baseline.error)
-    compared = Compared(best, own, count=preview.finished, partial=True)
-    return ranking_of(compared, Options(), count=len(best), from_baseline=True)
+    return Compared(best, own, count=preview.finished, partial=True)
+
+
+def _ranking_of(compared: Compared) -> Ranking:
+    return ranking_of(compared, Options(), count=len(compared.entries), from_baseline=True)
 
 
 def milestone(heading: str, progress: Progress, *, is_running: bool) -> str:

@@ -103,6 +103,14 @@ def test_rows_are_those_of_the_result(job: Job) -> None:
     ]
 
 
+def test_the_verdict_so_far_is_shown(owner: Membership, job: Job) -> None:
+    publish(job, best=entries(1200, 1007, 800))
+    assert "Verdict Best: set 1200 , +20.0 % ± 0.9 (partial result)" in text_of(refresh_job(owner, job))
+    publish(job, best=entries(1001, 1000))
+    text = text_of(refresh_job(owner, job))
+    assert "Verdict No variant is clearly better than your baseline (partial result)" in text
+
+
 def test_the_margin_considers_all_variants(job: Job) -> None:
     for count, kind in ((2, "gain"), (2000, "even")):
         publish(job, finished=count, count=count, best=entries(1012, 1000))
