@@ -147,4 +147,4 @@ def report_heartbeats(sender: Any, **_: Any) -> None:
 
     if queues:
         report()
-        sender.hub.call_repeatedly(worker_heartbeats.HEARTBEAT_SECONDS, report)
+        sender.hub.call_repeatedly(worker_heartbeats.SERVICE_SECONDS, report)

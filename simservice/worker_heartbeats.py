@@ -1,4 +1,4 @@
-"""Heartbeats of workers in Redis, refreshed every two seconds."""
+"""Heartbeats of workers in Redis, refreshed every two seconds, or five by workers that run no simulations."""
 
 import time
 from collections.abc import Iterable
@@ -10,6 +10,8 @@ from simservice.redis.client import best_effort, redis
 KEY = "workers"
 PROBLEM = "worker:{}:problem"
 HEARTBEAT_SECONDS = 2.0
+# Other workers wait for no job, so theirs are less frequent.
+SERVICE_SECONDS = 5.0
 # The names of simulation workers begin with this.
 SIMULATION = "sim@"
 # The queues of other workers, whose names begin with the queue

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from django.conf import settings
+from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest, HttpResponse
 from django.test import Client as HttpClient
 from django.test import RequestFactory
@@ -171,7 +172,7 @@ def test_a_dashboard_requests_lines_have_the_account(lines: list[dict[str, Any]]
 
     membership = make_member()
     request = RequestFactory().get("/")
-    request.user = membership.user
+    request.user, request.session = membership.user, SessionStore()
     with log_ids(request_id="req_1"):
         page(request, membership.account.name)
     assert lines[-1]["account_id"] == membership.account_id

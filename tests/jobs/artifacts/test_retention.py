@@ -73,7 +73,7 @@ def test_links_work_until_the_last_day(artifact: Artifact) -> None:
 
 def test_links_are_gone_after_retention(artifact: Artifact) -> None:
     age(artifact.job, days=30.1)
-    assert statuses(artifact) == [404, 404, 404]
+    assert statuses(artifact) == [404, 404, 410]
 
 
 def test_an_owner_sees_that_an_artifact_has_expired(api: Api, artifact: Artifact) -> None:
@@ -109,7 +109,7 @@ def test_outputs_are_removed_and_the_job_stays(api: Api, artifact: Artifact) -> 
     aged = {name: facts[name] for name in ("createdAt", "title")}
     assert api.get(f"jobs/{artifact.job_id}").json() | aged == facts
     assert api.get(f"artifacts/{artifact.pk}/url").json()["code"] == "artifact_expired"
-    assert statuses(artifact) == [404, 404, 404]
+    assert statuses(artifact) == [404, 404, 410]
     assert retention.clear_expired() == 0
 
 
@@ -141,7 +141,7 @@ def test_a_longer_retention_restores_nothing(api: Api, artifact: Artifact, setti
     age(artifact.job, days=31)
     retention.clear_expired()
     settings.RETENTION_DAYS = 60
-    assert statuses(artifact) == [404, 404, 404]
+    assert statuses(artifact) == [404, 404, 410]
     assert api.get(f"artifacts/{artifact.pk}/url").status_code == 410
     assert api.get(f"jobs/{artifact.job_id}/result").json()["result"]["artifacts"] == []
 

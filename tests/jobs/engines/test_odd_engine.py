@@ -113,7 +113,7 @@ class TestWorkDone:
         assert {"json_report", "csv_report"} <= kinds_of(job)
         for page in pages_of(job):
             assert "100,000" in page
-            assert "The run ended early" in page
+            assert "ended after 37 of 10,000 iterations" in page
 
     def test_too_few_iterations_need_no_message(self, tmp_path: Path) -> None:
         said = ('echo "Error in child', 'echo "Simulation has been canceled')

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from jobs.enums import Channel, Priority
+from jobs.enums import Channel, Priority, Status
 from jobs.models import Job, JobRanking
 from jobs.planning.input_text import bounds
 from jobs.results import rankings
@@ -47,6 +47,7 @@ def stopped(*simulated: str, missing: int, **fields: Any) -> Job:
         actor["profilesets"] = {"count": len(results), "results": results}
     summary = {"metric": "dps", "mainActor": actor, "not_reached": {"actors": 0, "profilesets": missing}}
     values: dict[str, Any] = {
+        "status": Status.CANCELLED,
         "channel": "latest",
         "git_branch": "midnight",
         "summary": summary,
@@ -135,6 +136,7 @@ def test_the_list_of_a_large_result_names_all_that_were_simulated() -> None:
     names = [f"set {number}" for number in range(rankings.LISTED + 50)]
     text = 'mage="A"\n' + "".join(f'profileset."{name}"+=level={n}\n' for n, name in enumerate(names))
     job = make_running_job()
+    job.status = Status.CANCELLED
     simulated = names[:-3]
     job.summary = stopped(*simulated[: rankings.LISTED], missing=3).summary
     assert job.summary is not None
