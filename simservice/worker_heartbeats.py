@@ -45,11 +45,11 @@ def _record(member: str, worker: str, problem: str) -> None:
     now = clocks.redis_time().timestamp()
     clocks.agrees_with("Redis", ahead=(before + time.time()) / 2 - now)
     earlier = _members.get(worker, member)
-    with redis().pipeline() as pipe:
+    with redis().pipeline(transaction=False) as pipe:
+        pipe.zadd(KEY, {member: now})
         if earlier != member:
             # The number of slots has changed, and a worker counts once.
             pipe.zrem(KEY, earlier)
-        pipe.zadd(KEY, {member: now})
         pipe.zremrangebyscore(KEY, 0, now - FORGOTTEN_SECONDS)
         if problem:
             pipe.set(PROBLEM.format(worker), problem, ex=FORGOTTEN_SECONDS)

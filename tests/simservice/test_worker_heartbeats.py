@@ -85,4 +85,4 @@ def test_workers_report_the_queues_that_they_consume(queues: list[str], names: l
     report_heartbeats(sender=sender)
     found = sorted(worker_heartbeats.service_workers(), key=lambda worker: worker.name)
     assert [worker.name[: len(name)] for worker, name in zip(found, names, strict=True)] == names
-    assert calls == [worker_heartbeats.HEARTBEAT_SECONDS] * bool(names)
+    assert calls == [worker_heartbeats.SERVICE_SECONDS] * bool(names)
