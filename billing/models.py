@@ -329,7 +329,7 @@ class Entry(models.Model):
         indexes = [
             models.Index(fields=["job_id"], condition=Q(job_id__isnull=False), name="entry_by_job"),
             models.Index(fields=["account", "-id"], name="entry_by_account"),
-            # What changes the balance besides the charges for jobs: `billing/statement.py`
+            # The entries that change the balance, except charges for jobs: `billing/statement.py`
             models.Index(
                 fields=["account", "-id"],
                 condition=Q(job_id=None) | Q(target=Pocket.EXPIRED),

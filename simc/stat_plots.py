@@ -51,7 +51,7 @@ class _NamedCurves(Bounded):
 
     def take(self, member: tuple[str, Any]) -> None:
         name, points = values.text(member[0]), kept_by(member[1], Curve)
-        # A single point is no curve.
+        # A curve needs two points.
         if name and len(points) > 1 and len(self.kept) < MAX_STATS:
             self.kept.setdefault(name, points)
 

@@ -1,4 +1,4 @@
-"""Index the entries that change a balance besides the charges for jobs."""
+"""Index the entries that change a balance, except charges for jobs."""
 
 from django.db import migrations, models
 from django.db.models import Q

@@ -100,7 +100,7 @@ CSV_COLUMNS = ("at", "actor", "action", "target", "description", "address")
 
 
 class Filters(forms.Form):
-    """The filters of the list, besides the type and the user."""
+    """The filters of the list, except the type and the user."""
 
     since = forms.DateField(label="From (UTC)", required=False, widget=DATE)
     until = forms.DateField(label="To (UTC)", required=False, widget=DATE)

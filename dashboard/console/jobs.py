@@ -1,4 +1,4 @@
-"""Pages of a job for operators besides its admin page: the share page and the profile."""
+"""Pages of a job for operators, in addition to its admin page: the share page and the profile."""
 
 from django.contrib import admin
 from django.contrib.auth.decorators import permission_required

@@ -1,4 +1,4 @@
-"""Rows of lists of jobs: what each job is about and what came of it."""
+"""Rows of lists of jobs: the subject of each job and its result."""
 
 import math
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from jobs.results.verdicts import Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class JobRow:
-    """What a row shows besides the job's title and age. Unknown texts are empty, unknown numbers None.
+    """What a row shows in addition to the job's title and age. Unknown texts are empty, unknown numbers None.
 
     `error` is the margin of error that was reached, in percent. `percent` is the progress of a running job.
     """
@@ -32,7 +32,7 @@ class JobRow:
 def described(jobs: Iterable[Job]) -> list[Job]:
     """Return jobs with the fields of a list, each with its JobRow as `row`.
 
-    One query and one request to Redis besides that for the jobs.
+    One query and one request to Redis, in addition to the query for the jobs.
     """
     listed = list(jobs)
     found = outlines.outlines_of(listed)

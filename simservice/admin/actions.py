@@ -36,7 +36,7 @@ class Effect(NamedTuple):
 
 
 class Columns(NamedTuple, Generic[Row]):
-    """The columns of a preview that tell what an object is: their headings, and the cells of an object."""
+    """The columns of a preview that identify an object: their headings, and the cells of an object."""
 
     headings: Sequence[str]
     cells_of: Callable[[Row], Sequence[str]]

@@ -135,8 +135,8 @@ def test_the_built_in_simulators_preview_is_its_result(minisim: Build, tmp_path:
     assert seen[-1].baseline.mean == pytest.approx(actor["mean"], abs=1)
 
 
-def test_several_slots_contribute_to_one_preview(tmp_path: Path) -> None:
-    make_simulator(tmp_path, with_folder(tmp_path, IN_SHARDS), seconds=0.7)
+def followed(tmp_path: Path, *, helpers: int) -> tuple[Job, list[Preview]]:
+    """Run a job with helpers. Return the ended job and the previews that were seen while it ran."""
     seen: list[Preview] = []
     job = submit()
 
@@ -144,7 +144,12 @@ def test_several_slots_contribute_to_one_preview(tmp_path: Path) -> None:
         wait_until(lambda: Job.objects.get(pk=job.pk).status == "running")
         follow(seen, tmp_path)(Job.objects.get(pk=job.pk))
 
-    ended = during(job, look, helpers=2)
+    return during(job, look, helpers=helpers), seen
+
+
+def test_several_slots_contribute_to_one_preview(tmp_path: Path) -> None:
+    make_simulator(tmp_path, with_folder(tmp_path, IN_SHARDS), seconds=0.7)
+    ended, seen = followed(tmp_path, helpers=2)
     assert (ended.status, ended.slots_used) == ("completed", 3)
     means, last = sharded_results_of(ended), seen[-1]
     assert baselines_in(seen) == {(1000, 3.92)}
@@ -156,14 +161,7 @@ def test_several_slots_contribute_to_one_preview(tmp_path: Path) -> None:
 
 def test_finished_shards_fill_the_preview_of_a_job_with_fixed_iterations(tmp_path: Path) -> None:
     make_simulator(tmp_path, with_folder(tmp_path, WITHOUT_MEANS), seconds=0.3)
-    seen: list[Preview] = []
-    job = submit()
-
-    def look() -> None:
-        wait_until(lambda: Job.objects.get(pk=job.pk).status == "running")
-        follow(seen, tmp_path)(Job.objects.get(pk=job.pk))
-
-    ended = during(job, look, helpers=2)
+    ended, seen = followed(tmp_path, helpers=2)
     means = sharded_results_of(ended)
     first = next(preview for preview in seen if preview.best)
     assert 0 < len(first.best) <= first.finished < len(NAMES)
