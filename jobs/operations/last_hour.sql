@@ -1,6 +1,7 @@
 -- What happened to jobs in the last hour, for the operators' console. The index `job_ended` contains all that is read.
 
 -- part: ended
+-- The jobs that ended in the last hour.
 FROM jobs_job WHERE completed_at > statement_timestamp() - interval '1 hour'
 
 -- name: last_hour

@@ -33,6 +33,7 @@ SELECT {titled} FROM jobs_job
 WHERE account_id = ANY (ARRAY[%(account_id)s]) AND id >= %(first)s ORDER BY account_id, id DESC LIMIT %(limit)s
 
 -- part: chosen_title
+-- A title that a person chose, as the index has it.
 upper(left(coalesce(nullif(given_title, ''), metadata::json ->> 'title'), 100))
 
 -- part: until

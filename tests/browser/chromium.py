@@ -132,6 +132,11 @@ class Visitor:
         """Show text as wide as in the widest common fonts."""
         self.evaluate("document.documentElement.style.letterSpacing = '.04em'")
 
+    def enlarge_resources(self) -> None:
+        """Show resources as large as those of real reports, where an actor has millions of mana."""
+        cells = "document.querySelectorAll('[aria-labelledby=resources] td')"
+        self.evaluate(f"for (const one of {cells}) one.textContent = '12,345,678.9'")
+
     def unfold(self) -> None:
         """Open all collapsed sections, so that they are checked too."""
         sections = "details.more, details.parts, .fold details"
@@ -162,8 +167,8 @@ class Visitor:
 
 OUTSIDE = """
     [...document.querySelectorAll('body *')].filter((one) =>
-        one.getBoundingClientRect().right > document.documentElement.clientWidth + 1
-        && !one.closest('.scroll, pre')).map((one) => one.outerHTML.slice(0, 150))[0]
+        one.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && one.checkVisibility()
+        && !one.closest('.scroll, .result-map, pre')).map((one) => one.outerHTML.slice(0, 150))[0]
 """
 
 

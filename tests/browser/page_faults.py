@@ -28,8 +28,9 @@ def faults(visitor: Visitor, view: View) -> list[str]:
 
 
 def faults_of_phones(visitor: Visitor) -> list[str]:
-    """Return what a page with a wide font hides on phones."""
+    """Return what a page with a wide font and large numbers hides on phones."""
     visitor.widen_letters()
+    visitor.enlarge_resources()
     problems = []
     for width in (SMALL, SMALLEST):
         visitor.resize(width)

@@ -24,6 +24,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.django_db
 def test_pages_link_one_stylesheet_with_everything_in_its_layer(collected: Path) -> None:
     page = HttpClient().get("/").content.decode()
     assert page.count('rel="stylesheet"') == 1
@@ -39,6 +40,7 @@ def test_pages_link_one_stylesheet_with_everything_in_its_layer(collected: Path)
     assert content.count("@layer ") == len(files) + 1
 
 
+@pytest.mark.django_db
 def test_copies_are_kept_for_good_and_sent_compressed(collected: Path) -> None:
     address = STYLESHEET.findall(HttpClient().get("/").content.decode())[0]
     response = HttpClient().get(address, headers={"accept-encoding": "gzip"})
