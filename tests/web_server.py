@@ -21,6 +21,7 @@ from honcho.environ import parse_procfile
 
 from localstack.redis_server import free_port
 from localstack.supervisor import shell
+from tests.stack import ROOT
 from tests.waiting import wait_until
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
@@ -113,24 +114,26 @@ def web_server(
 ) -> Iterator[WebServer]:
     """Run the Procfile's web process on the test database, or another one, and a free port within the block."""
     port = free_port()
-    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{settings.DATABASES['default']['NAME']}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # Deployments do not set DJANGO_SETTINGS_MODULE; pytest does.
     outside = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
-    environment = {**outside, "DATABASE_URL": database_url or database.geturl(), "PORT": str(port), "PATH": path}
+    environment = {**outside, "DATABASE_URL": database_url or _test_database(), "PORT": str(port), "PATH": path}
     environment |= variables or {}
-    line = parse_procfile((settings.BASE_DIR / "Procfile").read_text()).processes["web"]
+    line = parse_procfile((ROOT / "Procfile").read_text()).processes["web"]
     line = line.replace("simservice.web.gunicorn_worker.Worker", worker)
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            shell(line), cwd=settings.BASE_DIR, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(shell(line), cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
         wait_until_listening(port, process)
         yield WebServer(port, log, process)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def _test_database() -> str:
+    database = urlsplit(os.environ["DATABASE_URL"])
+    return database._replace(path=f"/{settings.DATABASES['default']['NAME']}").geturl()
 
 
 def wait_until_listening(port: int, process: "subprocess.Popen[bytes]") -> None:

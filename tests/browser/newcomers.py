@@ -14,15 +14,15 @@ def sign_up(visitor: Visitor, stack: Stack, *, email: str) -> None:
     visitor.fill(email=email)
     visitor.press("Send link")
     assert visitor.heading() == "Check your email"
-    visitor.open(_mailed_link(stack, email))
+    visitor.open(mailed_link(stack, email))
     visitor.fill(password1="a long way to go")
     visitor.press("Sign up")
     assert visitor.heading() == "Overview"
 
 
-def _mailed_link(stack: Stack, email: str) -> str:
+def mailed_link(stack: Stack, email: str) -> str:
     """Return the path of the newest link that was mailed to an address."""
     log = stack.data / "logs" / "control.log"
-    link = re.compile(rf"To: {re.escape(email)}.*?(/accounts/signup/[^/\s]+/)", re.DOTALL)
+    link = re.compile(rf"To: {re.escape(email)}.*?(/accounts/\S+/)", re.DOTALL)
     wait_until(lambda: bool(link.search(log.read_text())))
     return str(link.findall(log.read_text())[-1])

@@ -14,9 +14,9 @@ from typing import cast
 from PIL import Image
 from playwright.sync_api import Browser
 
-from tests.browser import chromium
+from tests.browser import chromium, other_views
 from tests.browser.chromium import Scheme, Visitor, running, visiting
-from tests.browser.site_data import LOGIN_PAGES, View, at, prepare
+from tests.browser.site_data import View, prepare
 from tests.stack import ROOT, Stack, running_stack
 from tests.webhooks.receivers import Receiver, make_authority, receiving
 
@@ -29,6 +29,8 @@ LOOKS: list[tuple[str, int, Scheme]] = [
     ("DejaVu Sans", min(WIDTHS), "light"),
 ]
 FONT_HINT = "{} is not installed (Debian: fonts-inter, fonts-dejavu-core); another font takes its place.\n"
+# Results are printed too. A4 paper within margins of 1 cm is about as wide.
+PRINTED, PAPER_WIDTH = ("job-stages", "share-stages"), 718
 # Pixels; longer pages are cropped.
 MAX_HEIGHT = 2400
 # The picture of the README is the top of a screenshot.
@@ -54,18 +56,28 @@ def main(names: list[str]) -> None:
         data, settings = Path(folder) / "stack", receiver.settings()
         with running_stack(data, SIM_SLOTS="1", **settings) as stack, running(program) as browser:
             _take_all(browser, stack, receiver, names)
+            with other_views.failing_site(stack, Path(folder) / "web.log") as (site, views):
+                with visiting(browser, site) as visitor:
+                    for view in views:
+                        _take(visitor, view, names)
 
 
 def _take_all(browser: Browser, stack: Stack, receiver: Receiver, names: list[str]) -> None:
-    """Take the screenshots, first as a visitor, then as the demo account's owner."""
+    """Take the screenshots as the demo account's owner, as one of its viewers, and as a visitor."""
     site = stack.ready["url"]
-    with visiting(browser, site) as visitor:
-        for name, path in LOGIN_PAGES.items():
-            _take(visitor, at(name, path), names)
     with visiting(browser, site) as owner:
         owner.log_in(stack.ready["user"], stack.ready["password"])
-        for view in prepare(stack, owner, receiver).views():
+        data = prepare(stack, owner, receiver)
+        for view in data.views():
             _take(owner, view, names)
+    other_views.make_viewer(stack)
+    with visiting(browser, site) as viewer:
+        viewer.log_in(other_views.VIEWER, other_views.PASSWORD)
+        for view in other_views.of_a_viewer(data):
+            _take(viewer, view, names)
+    with visiting(browser, site) as visitor:
+        for view in other_views.of_visitors(stack):
+            _take(visitor, view, names)
 
 
 def _take(visitor: Visitor, view: View, names: list[str]) -> None:
@@ -79,12 +91,23 @@ def _take(visitor: Visitor, view: View, names: list[str]) -> None:
         visitor.page.emulate_media(color_scheme=scheme)
         visitor.resize(width)
         suffix = "" if font == "Inter" else "-dejavu"
-        path = FOLDER / f"{view.name}-{width}-{scheme}{suffix}.png"
-        visitor.page.screenshot(path=path, full_page=True)
-        _compress(path, MAX_HEIGHT)
+        path = _photograph(visitor, f"{view.name}-{width}-{scheme}{suffix}")
         if path.name == PICTURED:
             shutil.copy(path, PICTURE)
             _compress(PICTURE, PICTURE_HEIGHT)
+    if view.name in PRINTED:
+        visitor.page.emulate_media(media="print")
+        visitor.resize(PAPER_WIDTH)
+        _photograph(visitor, f"{view.name}-print")
+        visitor.page.emulate_media(media="screen")
+
+
+def _photograph(visitor: Visitor, name: str) -> Path:
+    """Take a screenshot and return its path."""
+    path = FOLDER / f"{name}.png"
+    visitor.page.screenshot(path=path, full_page=True)
+    _compress(path, MAX_HEIGHT)
+    return path
 
 
 def _is_installed(font: str) -> bool:

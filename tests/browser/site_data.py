@@ -111,7 +111,8 @@ class SiteData:
         yield from (at(f"admin-job-{name}", f"/admin/jobs/job/{job}/change/") for name, job in self.jobs.items())
         yield at("admin-profile", f"/admin/console/jobs/{self.jobs['stages']}/profile/")
         yield View("admin-action", self.choose_action)
-        yield View("admin-plan-changes", self.change_plan)
+        yield View("admin-plan-changes", lambda visitor: self.change_plan(visitor, "100"))
+        yield View("admin-plan-refused", lambda visitor: self.change_plan(visitor, "0"), is_ours=False)
         yield View("admin-found", self.search)
 
     def choose_action(self, visitor: Visitor) -> None:
@@ -128,11 +129,11 @@ class SiteData:
         visitor.page.get_by_label("ID, title, character or name").fill("demo")
         visitor.press("Search")
 
-    def change_plan(self, visitor: Visitor) -> None:
+    def change_plan(self, visitor: Visitor, max_active_jobs: str) -> None:
         """Change a plan in the admin, without confirming it."""
         visitor.open("/admin/billing/plan/")
         visitor.page.locator("th.field-name a").first.click()
-        visitor.fill(credits_per_second="40", max_active_jobs="0")
+        visitor.fill(credits_per_second="40", max_active_jobs=max_active_jobs)
         visitor.press("Save")
 
     def comparisons(self) -> Iterator[View]:

@@ -1,14 +1,15 @@
 """Every page, light and dark, wide and narrow: accessible, within its width, free of errors, usable by keyboard."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from tests.browser import other_views
 from tests.browser.chromium import Visitor, visiting
 from tests.browser.page_faults import faults
-from tests.browser.site_data import ACCOUNT, LOGIN_PAGES, OWN, PAGES, SiteData, View, at, prepare
-from tests.dashboard.signing_in import code_of
+from tests.browser.site_data import SiteData, prepare
 from tests.stack import Stack
 from tests.webhooks.receivers import Receiver
 
@@ -39,58 +40,26 @@ def test_every_page_of_an_owner_is_accessible_and_error_free(
     assert [fault for view in site_data.views() for fault in faults(owner, view)] == []
 
 
-def test_public_pages_are_accessible_and_error_free(visitor: Visitor, checks: None) -> None:
-    views = [at(name, path) for name, path in LOGIN_PAGES.items()]
-    assert [fault for view in views for fault in faults(visitor, view)] == []
-
-
-VIEWER = """
-from django.contrib.auth.models import User
-from clients.models import Membership
-from billing.models import Account
-user = User.objects.create_user("onlooker", password="a pair of eyes")
-Membership.objects.create(user=user, account=Account.objects.get(name="demo"), role="viewer")
-"""
-
-
-def test_pages_of_a_viewer_with_a_second_factor_are_accessible_and_error_free(
-    visitor: Visitor, site_data: SiteData, stack: Stack, checks: None
+def test_pages_of_a_viewer_and_of_visitors_are_accessible_and_error_free(
+    browser: Browser, visitor: Visitor, site_data: SiteData, stack: Stack, checks: None
 ) -> None:
-    stack.manage("shell", "-c", VIEWER)
-    visitor.log_in("onlooker", "a pair of eyes")
-    shared = {name: PAGES[name] for name in FOR_VIEWERS} | {"job": f"/jobs/{site_data.jobs['stages']}"}
-    views = [at(name, f"{ACCOUNT}{path}") for name, path in shared.items()]
-    views += [at("client", site_data.clients["guild-bot"])]
-    views += [View("second-factor-on", turn_on_second_factor), *(at(name, path) for name, path in CODES.items())]
-    views += [View("second-factor", log_in_again)]
-    assert [fault for view in views for fault in faults(visitor, view)] == []
+    other_views.make_viewer(stack)
+    visitor.log_in(other_views.VIEWER, other_views.PASSWORD)
+    assert [fault for view in other_views.of_a_viewer(site_data) for fault in faults(visitor, view)] == []
+    with visiting(browser, visitor.site) as stranger:
+        assert [fault for view in other_views.of_visitors(stack) for fault in faults(stranger, view)] == []
 
 
-# Pages that offer an owner more
-FOR_VIEWERS = ("overview", "jobs", "history", "clients", "credits", "people")
-CODES = {
-    "second-factor": OWN["second-factor"],
-    "recovery-codes": "/accounts/2fa/recovery-codes/",
-    "recovery-codes-new": "/accounts/2fa/recovery-codes/generate/",
-    "second-factor-off": "/accounts/2fa/totp/deactivate/",
-}
-
-
-def turn_on_second_factor(visitor: Visitor) -> None:
-    visitor.open("/accounts/2fa/totp/activate/")
-    visitor.fill(password="a pair of eyes")
-    visitor.press("Confirm")
-    secret = visitor.page.locator("main li code").inner_text()
-    visitor.fill(code=code_of(secret))
-    visitor.press("Turn on")
-    assert visitor.heading() == "Recovery codes"
-
-
-def log_in_again(visitor: Visitor) -> None:
-    visitor.open("/accounts/logout/")
-    visitor.press("Log out")
-    visitor.log_in("onlooker", "a pair of eyes")
-    assert visitor.heading() == "Two-factor authentication"
+def test_error_pages_are_accessible_and_error_free(
+    browser: Browser, stack: Stack, tmp_path: Path, checks: None
+) -> None:
+    with (
+        other_views.failing_site(stack, tmp_path / "web.log") as (site, views),
+        visiting(browser, site) as stranger,
+    ):
+        for view in views:
+            assert faults(stranger, view) == []
+            assert stranger.page.locator("main, .site-maintenance").first.is_visible()
 
 
 KEYBOARD_PAGES = ("overview", "job-new", "job-stages", "webhook-guild-bot", "people", "share-stages")
