@@ -43,6 +43,21 @@ class Area(NamedTuple):
     sections: tuple[Section, ...]
 
 
+# The settings of a user's login
+LOGIN_PAGES = (
+    "account_email",
+    "account_change_password",
+    "account_set_password",
+    "account_reauthenticate",
+    "mfa_reauthenticate",
+    "mfa_index",
+    "mfa_activate_totp",
+    "mfa_deactivate_totp",
+    "mfa_view_recovery_codes",
+    "mfa_generate_recovery_codes",
+    "usersessions_list",
+    "delete_user",
+)
 AREAS = (
     Area("Simulate", (Section("submit_job", "Simulate", role=Role.MEMBER),)),
     Area("Results", (Section("jobs", "Results"),)),
@@ -67,23 +82,8 @@ AREAS = (
             Section("people", "People"),
             Section("audit", "Audit log", role=Role.OWNER),
             Section("account_data", "Data", role=Role.OWNER),
-            Section("profile", "Login and security", of_account=False, heading="You"),
-            Section("account_email", "Email address", of_account=False),
-            Section("account_change_password", "Password", of_account=False, pages=("account_set_password",)),
-            Section(
-                "mfa_index",
-                "Two-factor authentication",
-                of_account=False,
-                pages=(
-                    "mfa_activate_totp",
-                    "mfa_deactivate_totp",
-                    "mfa_view_recovery_codes",
-                    "mfa_generate_recovery_codes",
-                ),
-            ),
-            Section("usersessions_list", "Sessions", of_account=False),
+            Section("profile", "Login and security", of_account=False, heading="You", pages=LOGIN_PAGES),
             Section("user_data", "Your data", of_account=False),
-            Section("delete_user", "Delete login", of_account=False),
         ),
     ),
 )
@@ -93,7 +93,7 @@ SECTION_OF = {
     for section in area.sections
     for name in (section.view, *section.pages)
     if not section.of_account
-} | {"account_reauthenticate": "profile", "mfa_reauthenticate": "profile"}
+}
 
 
 class Link(NamedTuple):

@@ -98,7 +98,7 @@ class ErrorCodeFilter(admin.SimpleListFilter):
 class AttentionFilter(admin.SimpleListFilter):
     """Filters for the jobs that the live overview counts, by the same indexes."""
 
-    title = "attention"
+    title = "problem"
     parameter_name = "attention"
     conditions = {
         "error": queries.RECENT_ERROR,
@@ -266,7 +266,7 @@ def effect_of_cancelling(job: Job) -> Effect:
         return Effect("its cancellation was already requested.", happens=False)
     if job.status in WAITING:
         return Effect("It is waiting: it ends at once and is not billed.")
-    return Effect("A worker has it: the simulation stops, and the time used is billed.")
+    return Effect("It is running: the simulation stops, and the time used is billed.")
 
 
 def effect_of_requeueing(job: Job) -> Effect:

@@ -133,7 +133,7 @@ def test_the_pages_show_it_as_waiting(job: Job) -> None:
 
 def test_the_history_shows_the_claim_without_a_status(job: Job) -> None:
     text = text_of(browser_of(make_member(job.account)).get(f"/dashboard/{job.account}/jobs/{job.pk}/log"))
-    assert "Claimed by a worker" in text
+    assert "Assigned to a worker" in text
 
 
 def test_operators_can_see_it(job: Job) -> None:

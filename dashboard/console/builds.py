@@ -21,9 +21,7 @@ TIMEOUT_MS = 3_000
 @permission_required("jobs.view_build", raise_exception=True)
 def builds(request: HttpRequest) -> HttpResponse:
     """List the newest builds, with the channels that use them and the jobs that ran on them in the last hour."""
-    channels: dict[UUID, list[str]] = {}
-    for channel, build in registry.current():
-        channels.setdefault(build.pk, []).append(channel.label)
+    channels = {build.pk: names for build, names in current_builds()}
     newest = Build.objects.defer("profiles", "includable", "readable_paths").order_by("-created_at")
     shares = _shares() if request.user.has_perm("jobs.view_job") else {}
     rows = [
@@ -32,6 +30,14 @@ def builds(request: HttpRequest) -> HttpResponse:
     ]
     context = {**admin.site.each_context(request), "title": "Builds", "rows": rows, "max_builds": MAX_BUILDS}
     return render(request, "console/builds.html", context)
+
+
+def current_builds() -> list[tuple[Build, list[str]]]:
+    """Return the builds that are current, each with the names of its channels."""
+    names: dict[Build, list[str]] = {}
+    for channel, build in registry.current():
+        names.setdefault(build, []).append(channel.label.lower())
+    return list(names.items())
 
 
 def _shares() -> dict[UUID, last_hour.BuildShare]:

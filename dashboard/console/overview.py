@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard.console import systems
+from dashboard.console.builds import current_builds
 from dashboard.jobs.overview import lanes_of
 from jobs import registry
 from jobs.enums import CLAIMED, Status
@@ -52,7 +53,7 @@ class Worker(NamedTuple):
     slots: int
     lacking: list[str]
     silent_seconds: int
-    # Why it claims no jobs; empty if it does.
+    # Why it takes no jobs; empty if it does.
     problem: str = ""
 
 
@@ -85,7 +86,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _queue() -> dict[str, Any]:
-    """Return the queue, the workers, the jobs that workers have, and those that need attention."""
+    """Return the queue, the workers, the running jobs, and those that need attention."""
     snapshot = forecast.current()
     workers = _workers()
     claimed = _claimed()
@@ -112,7 +113,7 @@ def _queue() -> dict[str, Any]:
 
 
 def _claimed() -> dict[str, Any]:
-    """Return how many jobs workers have, by status, and the oldest of them with their progress."""
+    """Return how many jobs are starting and running, and the oldest of them with their progress."""
     claimed = Job.objects.filter(status__in=CLAIMED)
     statuses = list(claimed.values_list("status", flat=True)[: MAX_COUNTED + 1])
     oldest = list(claimed.select_related("account").defer("summary").order_by("id")[:MAX_RUNNING])
@@ -183,7 +184,7 @@ def _workers() -> list[Worker] | None:
 
 def _builds() -> dict[str, Any]:
     broken = Build.objects.filter(registry.BROKEN).defer("profiles", "includable").order_by("-created_at")
-    return {"builds": registry.current(), "broken": list(broken[: MAX_ROWS + 1]), "max_rows": MAX_ROWS}
+    return {"builds": current_builds(), "broken": list(broken[: MAX_ROWS + 1]), "max_rows": MAX_ROWS}
 
 
 def _webhooks() -> dict[str, Any]:

@@ -44,7 +44,9 @@ def _deliveries() -> dict[str, Any]:
     """Return how the deliveries of the last hour ended, and the latest failed ones. Two queries on an index."""
     recent = Delivery.objects.filter(started_at__gte=Now() - timedelta(hours=1))
     counted = recent.order_by().values_list("outcome").annotate(Count("pk"), Avg("duration_ms"))
-    failed = recent.filter(outcome=Delivery.Outcome.FAILED).select_related("event__client__account")
+    failed = recent.exclude(outcome__in=(Delivery.Outcome.DELIVERED, Delivery.Outcome.SENDING)).select_related(
+        "event__client__account"
+    )
     try:
         with statement_timeout(TIMEOUT_MS):
             return {

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +86,7 @@ def rendered_markdown(text: str) -> Rendered:
     """Render Markdown. HTML in the text is escaped."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.core.ruler.push("headings", _add_anchors)
+    parser.core.ruler.push("columns", _capitalize_columns)
     parser.core.ruler.push("links", _resolve_links)
     parser.add_render_rule("fence", _render_code)
     tokens = parser.parse(text)
@@ -101,6 +103,14 @@ def _add_anchors(state: StateCore) -> None:
             token.attrSet("id", re.sub(r"[^\w\- ]", "", _text_of(cell).lower()).replace(" ", "-"))
         elif token.type == "tr_open" and (code := _text_of(content)) in codes:
             token.attrSet("id", code)
+
+
+def _capitalize_columns(state: StateCore) -> None:
+    """Begin the names of columns with a capital, as on other pages, unless they are code."""
+    for token, content in pairwise(state.tokens):
+        if token.type == "th_open" and content.children and content.children[0].type == "text":
+            name = content.children[0].content
+            content.children[0].content = name[:1].upper() + name[1:]
 
 
 def _text_of(token: Token) -> str:

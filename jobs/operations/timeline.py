@@ -75,7 +75,7 @@ def _of_job(job: Job) -> Iterator[TimelineEntry]:
 def _of_changes(changes: list[JobEvent]) -> Iterator[TimelineEntry]:
     """Yield the changes of the status, except the submission, which the job itself records."""
     for change in changes:
-        reason = f" ({change.reason})" if change.reason else ""
+        reason = f" ({change.reason.removeprefix('claimed by ')})" if change.reason else ""
         if change.from_status:
             yield TimelineEntry(change.at, "status", f"{labels.event(change)}{reason}")
 

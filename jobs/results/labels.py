@@ -82,7 +82,7 @@ CAUSE_ADVICE: dict[FailureCause, str] = {
 EVENTS = {
     Status.PENDING: "Submitted",
     Status.QUEUED: "Queued",
-    Status.STARTING: "Claimed by a worker",
+    Status.STARTING: "Assigned to a worker",
     Status.RUNNING: "Simulation started",
 }
 # Why a job ran in a single pass although stages were requested (docs/reference/api.md#stages).
@@ -250,7 +250,7 @@ def event(job_event: JobEvent) -> str:
         end = "was lost" if job_event.cause == ReturnCause.LOST else "was stopped"
         return f"Attempt {job_event.attempt} {end}; the job returned to its position in the queue"
     if to == Status.STARTING and job_event.attempt > 1:
-        return f"Claimed by a worker (attempt {job_event.attempt})"
+        return f"Assigned to a worker (attempt {job_event.attempt})"
     return EVENTS.get(to) or STATUSES[PublicStatus(to)]
 
 

@@ -127,7 +127,10 @@ def _page(
         "button": concerned and f"{description.partition('selected')[0]}{counted(concerned, model_admin)}",
         "opts": model_admin.opts,
         "headings": columns.headings if columns else (),
-        "effects": [(row, columns.cells_of(row) if columns else (), effect) for row, effect in effects],
+        "effects": [
+            (row, list(zip(columns.headings, columns.cells_of(row), strict=True)) if columns else (), effect)
+            for row, effect in effects
+        ],
         "concerned": concerned,
         "skipped": len(effects) - concerned,
         "back": next_page(request) or request.get_full_path(),

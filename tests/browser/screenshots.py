@@ -56,10 +56,12 @@ def main(names: list[str]) -> None:
         data, settings = Path(folder) / "stack", receiver.settings()
         with running_stack(data, SIM_SLOTS="1", **settings) as stack, running(program) as browser:
             _take_all(browser, stack, receiver, names)
-            with other_views.failing_site(stack, Path(folder) / "web.log") as (site, views):
-                with visiting(browser, site) as visitor:
-                    for view in views:
-                        _take(visitor, view, names)
+            with (
+                other_views.failing_site(stack, Path(folder) / "web.log") as (site, views),
+                visiting(browser, site) as visitor,
+            ):
+                for view in views:
+                    _take(visitor, view, names)
 
 
 def _take_all(browser: Browser, stack: Stack, receiver: Receiver, names: list[str]) -> None:

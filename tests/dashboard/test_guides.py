@@ -78,6 +78,11 @@ def test_links_to_files_that_are_not_pages_become_text() -> None:
     assert '<p>b, <a href="/docs/errors">c</a>, d.</p>' in html
 
 
+def test_names_of_columns_begin_with_a_capital_unless_they_are_code() -> None:
+    html = rendered_markdown("# a\n\n| code | `meta` | |\n|---|---|---|\n| b | c | d |\n").html
+    assert re.findall("<th>(.*?)</th>", html) == ["Code", "<code>meta</code>", ""]
+
+
 def test_html_in_a_guide_is_escaped() -> None:
     html = rendered_markdown("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n").html
     assert "&lt;i&gt;a" in html

@@ -58,7 +58,7 @@ def test_the_preview_tells_the_effect_on_each_job(operator: Browser) -> None:
         for action in ("cancel", "requeue", "release")
     )
     assert "It is waiting: it ends at once and is not billed." in cancelling
-    assert "A worker has it: the simulation stops, and the time used is billed." in cancelling
+    assert "It is running: the simulation stops, and the time used is billed." in cancelling
     assert "Skipped: it has ended." in cancelling
     assert "2 of 3 will be changed; 1 will be skipped." in cancelling
     assert 'value="Cancel 2 jobs"' in cancelling
@@ -156,7 +156,7 @@ def test_a_changed_effect_is_shown_again(operator: Browser) -> None:
     assert job_moves.claim_job("worker-1") is not None
     second = confirm(operator, JOBS, page)
     assert messages_of(second) == [CHANGED]
-    assert "A worker has it" in second.content.decode()
+    assert "It is running" in second.content.decode()
     assert Job.objects.get(pk=job.pk).cancel_requested_at is None
     assert messages_of(confirm(operator, JOBS, second)) == ["1 job cancelled."]
 

@@ -81,7 +81,7 @@ def test_the_list_of_jobs_shows_what_operators_look_for(operator: Browser) -> No
     assert f"&lt;b&gt;{'x' * 56}…" in text
     assert 'class="status status-failed">Failed' in text
     assert f'href="/admin/console/accounts/{job.account_id}/"' in text
-    heads = ["State", "Age", "Title", "Account", "Error", "Credits", "Worker"]
+    heads = ["State", "Age", "Title", "Account", "Worker or error", "Credits"]
     assert [text.index(f">{head}</th>") for head in heads] == sorted(text.index(f">{head}</th>") for head in heads)
 
 
@@ -266,9 +266,10 @@ def test_builds_are_listed_with_their_jobs_and_actions(staff: Staff, operator: B
     assert "100 %" not in text, "jobs need their own permission"
 
 
-def test_failed_deliveries_are_listed_with_a_button(staff: Staff, operator: Browser) -> None:
+@pytest.mark.parametrize("outcome", ["failed", "rejected", "lost"])
+def test_failed_deliveries_are_listed_with_a_button(staff: Staff, operator: Browser, outcome: str) -> None:
     event = make_event_in("failed", days_ago=0)
-    Delivery.objects.update(outcome="failed", detail="<b>refused", status=None)
+    Delivery.objects.update(outcome=outcome, detail="<b>refused", status=None)
     text = text_of(operator, "/admin/console/webhooks/")
     assert "&lt;b&gt;refused" in text
     assert f'name="_selected_action" value="{event.pk}"' in text

@@ -55,8 +55,7 @@ def test_lanes_show_waiting_jobs_and_the_age_of_the_oldest(operator: Browser) ->
     forecast.publish()
     text = text_of(operator)
     assert '<th scope="row">High</th><td class="number">1</td>' in text
-    oldest = '<th scope="row">Oldest waiting job</th><td class="number">5:00 min</td><td>since its submission</td>'
-    assert oldest in text
+    assert '<dd class="console-small">oldest 5 min</dd>' in text
     assert "Queue as of <time" in text
     snapshot = forecast.current()
     assert snapshot
@@ -87,10 +86,10 @@ def test_workers_that_no_longer_respond_come_first(operator: Browser) -> None:
     assert '<th scope="row">Slots of live workers</th><td class="number">3</td>' in text
 
 
-def test_claimed_jobs_are_counted(operator: Browser) -> None:
+def test_running_jobs_are_counted(operator: Browser) -> None:
     make_running_job()
     forecast.publish()
-    assert '<th scope="row">Claimed</th><td class="number">1</td>' in text_of(operator)
+    assert "<dt>Running</dt><dd>1</dd>" in text_of(operator)
 
 
 def test_the_page_says_that_no_worker_is_running(operator: Browser) -> None:
@@ -104,7 +103,7 @@ def test_stalled_and_unannounced_jobs_need_attention(operator: Browser) -> None:
     Job.objects.filter(pk=make_job().pk).update(created_at=Now() + timedelta(hours=1))
     Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
     text = text_of(operator)
-    assert "2 jobs</a> are claimed by a worker that no longer responds" in text
+    assert "2 jobs</a> are on a worker that no longer responds" in text
     assert "The next sweep returns them to the queue or ends them." in text
     assert "1 pending job</a> has not been announced to the workers" in text
     assert (listed(operator, "?attention=stalled"), listed(operator, "?attention=unannounced")) == (2, 1)
@@ -145,7 +144,7 @@ def test_failing_endpoints_and_due_events_are_shown(operator: Browser) -> None:
     Endpoint.objects.update(failing_since=Now() - timedelta(hours=2))
     text = text_of(operator)
     assert f"<bdi>{client}</bdi>" in text
-    assert '<th scope="row">Due events</th><td class="number">3</td>' in text
+    assert '<th scope="row">Events to deliver</th><td class="number">3</td>' in text
 
 
 def test_large_numbers_are_counted_up_to_a_limit(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +153,7 @@ def test_large_numbers_are_counted_up_to_a_limit(operator: Browser, monkeypatch:
     for _ in range(4):
         Job.objects.filter(pk=make_job().pk).update(created_at=Now() - timedelta(hours=1))
     text = text_of(operator)
-    assert '<th scope="row">Due events</th><td class="number">2+</td>' in text
+    assert '<th scope="row">Events to deliver</th><td class="number">2+</td>' in text
     assert "2+ pending jobs</a> have not been announced" in text
     context = operator.get(ADDRESS).context
     assert (context["backlog"].size, context["unannounced"]) == (3, 3), "no more than needed is read"

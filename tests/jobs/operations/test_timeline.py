@@ -68,7 +68,7 @@ def test_the_timeline_contains_every_kind_of_record() -> None:
     for part in (
         "Submitted by",
         "→ held",
-        "Claimed by a worker",
+        "Assigned to a worker",
         "try 1: simulator started on",
         "JSON report stored, 1,234 bytes",
         "Renamed by Robin",
@@ -92,7 +92,7 @@ def test_changes_of_the_same_moment_keep_their_order() -> None:
     job = make_full_job()
     JobEvent.objects.filter(job=job).update(at=job.created_at)
     told = [step.entry.text for step in read(job, JobEvent).entries if step.entry.kind == "status"]
-    assert told[-3:] == ["Claimed by a worker (claimed by worker-1)", "Simulation started", "Completed"]
+    assert told[-3:] == ["Assigned to a worker (worker-1)", "Simulation started", "Completed"]
 
 
 def test_the_end_of_a_simulator_tells_what_it_used_and_lacked() -> None:
