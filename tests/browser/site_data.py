@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import psycopg
 
-from dashboard.public.documents import FILES, REFERENCE
+from dashboard.public.documents import FILES, INDEX, REFERENCE
 from tests.browser.chromium import Visitor
 from tests.stack import LONG, ROOT, Stack
 from tests.webhooks.receivers import Receiver
@@ -192,7 +192,7 @@ PUBLIC = {
     "docs-filtered": "/docs?q=cancel",
     **{f"docs-{name}": f"/docs/{name}" for name in REFERENCE},
     "guides": "/docs/guides",
-    **{f"guide-{name}": f"/docs/guides/{name}" for name in FILES},
+    **{f"guide-{name}": f"/docs/guides/{name}" for name in FILES if name != INDEX},
     "compare-links": "/compare",
     "not-found": "/nowhere",
     "reset": "/accounts/password/reset/",
