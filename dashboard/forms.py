@@ -5,6 +5,7 @@ from typing import Any
 
 from allauth.account import forms as allauth_forms
 from allauth.account.adapter import get_adapter
+from allauth.mfa.base import forms as mfa_forms
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.forms import Field
@@ -26,7 +27,7 @@ PASSWORD_RULE = f"At least {settings.MIN_PASSWORD_LENGTH} characters, not a comm
 class Labelled:
     """A form of django-allauth with our labels, and with the rule for new passwords in one line."""
 
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = {}
     fields: dict[str, Field]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -95,28 +96,40 @@ class ChangePasswordForm(Labelled, allauth_forms.ChangePasswordForm):
     labels = {"oldpassword": "Current password", **NEW_PASSWORD}
 
 
-class NewPasswordForm(Focused, allauth_forms.ResetPasswordKeyForm):
-    """Choose a new password on the page of a mailed link."""
-
-    labels = NEW_PASSWORD
+class FocusedAtOnce(Focused):
+    """A form whose fields are final from the start."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.focus()
+
+
+class NewPasswordForm(FocusedAtOnce, allauth_forms.ResetPasswordKeyForm):
+    """Choose a new password on the page of a mailed link."""
+
+    labels = NEW_PASSWORD
+
+
+class PasswordAgainForm(FocusedAtOnce, allauth_forms.ReauthenticateForm):
+    """Confirm one's identity with the password."""
+
+
+class CodeForm(FocusedAtOnce, mfa_forms.AuthenticateForm):
+    """Log in with a code, after the password."""
+
+
+class CodeAgainForm(FocusedAtOnce, mfa_forms.ReauthenticateForm):
+    """Confirm one's identity with a code."""
 
 
 class ChangeEmailForm(Labelled, allauth_forms.AddEmailForm):
     labels = {"email": "Email address"}
 
 
-class PasswordResetForm(Focused, allauth_forms.ResetPasswordForm):
+class PasswordResetForm(FocusedAtOnce, allauth_forms.ResetPasswordForm):
     """Request a password reset. Only the owner of the address learns whether it is known (`password_reset.py`)."""
 
     labels = {"email": "Email address"}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.focus()
 
     def clean_email(self) -> str:
         return str(self.cleaned_data["email"]).lower()

@@ -336,7 +336,9 @@ ACCOUNT_FORMS = {
     "reset_password_from_key": "dashboard.forms.NewPasswordForm",
     "change_password": "dashboard.forms.ChangePasswordForm",
     "add_email": "dashboard.forms.ChangeEmailForm",
+    "reauthenticate": "dashboard.forms.PasswordAgainForm",
 }
+MFA_FORMS = {"authenticate": "dashboard.forms.CodeForm", "reauthenticate": "dashboard.forms.CodeAgainForm"}
 # Failed logins are counted by login and IP address together (`UserAdapter`). A count by email address alone would
 # let anyone lock its owner out.
 ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip,5/5m/key", "reset_password": "20/m/ip"}

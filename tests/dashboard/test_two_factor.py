@@ -41,6 +41,20 @@ def test_login_on_the_way_to_the_admin_requires_a_code() -> None:
     assert http.get("/admin/").status_code == 200
 
 
+def test_pages_that_ask_for_a_code_or_the_password_focus_it() -> None:
+    def focused(http: HttpClient, path: str) -> list[str]:
+        return re.findall(r'name="(\w+)"[^>]* autofocus', http.get(path).content.decode())
+
+    user, http = make_user(), HttpClient()
+    log_in(http, user.username)
+    assert focused(http, "/accounts/reauthenticate/") == ["password"]
+    totp.TOTP.activate(user, totp.generate_totp_secret())
+    assert focused(http, "/accounts/2fa/reauthenticate/") == ["code"]
+    other = HttpClient()
+    log_in(other, user.username)
+    assert focused(other, "/accounts/2fa/authenticate/") == ["code"]
+
+
 def test_the_secret_is_encrypted_in_the_database() -> None:
     secret = totp.generate_totp_secret()
     totp.TOTP.activate(make_user(), secret)
