@@ -65,7 +65,7 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
         "running": job.status == Status.RUNNING,
         "queue": queue_position(job) if job.is_waiting else "",
         "log": (log_entries_of(job) or [])[-MAX_LOG_LINES:],
-        "live": preview.live_of(job),
+        "live": preview.live_of(job, progress),
         "milestone": preview.milestone(labels.status_of(job), progress, is_running=job.status == Status.RUNNING),
         "progress": progress,
         "result": result,

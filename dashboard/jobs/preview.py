@@ -39,13 +39,14 @@ class Live:
     narrow_space: int
 
 
-def live_of(job: Job) -> Live | None:
+def live_of(job: Job, progress: Progress) -> Live | None:
     """Return the results of a running job so far, None if nothing is known."""
     preview = preview_of(job)
     if preview is None:
         return None
     rows = min(preview.count, LISTED_ROWS) + 1
-    metric, compared = METRICS[preview.metric], _compared(preview, name=job.character or "Baseline")
+    metric = METRICS[preview.metric]
+    compared = _compared(preview, progress, name=job.character or "Baseline")
     return Live(
         preview=preview,
         time_left=labels.time_left(preview.seconds_left),
@@ -57,7 +58,7 @@ def live_of(job: Job) -> Live | None:
     )
 
 
-def _compared(preview: Preview, *, name: str) -> Compared | None:
+def _compared(preview: Preview, progress: Progress, *, name: str) -> Compared | None:
     """Return the best variants so far compared with the baseline, None if one of them is missing."""
     baseline = preview.baseline
     if baseline is None or not preview.best:
@@ -67,7 +68,8 @@ def _compared(preview: Preview, *, name: str) -> Compared | None:
         for number, entry in enumerate(preview.best[:LISTED_ROWS], start=1)
     ]
     own = Entry(number=0, name=name, mean=baseline.mean, error=baseline.error)
-    return Compared(best, own, count=preview.finished, partial=True)
+    count = max(preview.finished, progress.variants)
+    return Compared(best, own, count=count, widening=progress.widening, partial=True)
 
 
 def _ranking_of(compared: Compared) -> Ranking:
