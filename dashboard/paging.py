@@ -34,12 +34,9 @@ def page_of(request: HttpRequest, rows: QuerySet[Row], *, account_id: int) -> Pa
     return make_page(request, fetched[:ROWS], account_id=account_id, last_id=last_id)
 
 
-def id_in_cursor(request: HttpRequest, *, account_id: int, name: str = "after") -> int | None:
-    """Return the id after which the requested page starts, None for the first page. Raises Http404.
-
-    `name` is another parameter with a signed number.
-    """
-    cursor = request.GET.get(name, "")
+def id_in_cursor(request: HttpRequest, *, account_id: int) -> int | None:
+    """Return the id after which the requested page starts, None for the first page. Raises Http404."""
+    cursor = request.GET.get("after", "")
     try:
         return read_cursor(cursor, account_id=account_id) if cursor else None
     except InvalidCursor:

@@ -53,6 +53,11 @@ def fights_of(stddev: float, error: float) -> float:
     return min(stddev / error, math.sqrt(MAX_FIGHTS)) ** 2 if error > 0 else 0.0
 
 
+def has_few_fights(stddev: float, error: float) -> bool:
+    """Return whether there were too few fights to estimate the error of a mean from its standard error."""
+    return 0 < fights_of(stddev, error) < MIN_FIGHTS
+
+
 @dataclass(frozen=True, slots=True)
 class Player:
     """An actor of the profile, in the profile's order; only the first ones have talents and gear."""

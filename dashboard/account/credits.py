@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, date
 from typing import Any
 
+from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -22,7 +23,6 @@ from jobs.lifecycle.usage import UsageTotals
 from jobs.models import Job
 from jobs.results import labels, queries
 from simc.csv_report import harmless
-from simservice.api.pagination import make_cursor
 from simservice.api.times import iso
 from simservice.postgresql.connections import snapshot
 
@@ -74,24 +74,49 @@ def _statement(
     The links to further pages carry the balance, because entries never change. Raises Http404.
     """
     after = id_in_cursor(request, account_id=account.pk)
-    carried = id_in_cursor(request, account_id=account.pk, name="balance")
+    carried = _carried_balance(request, account, after=after)
     entries = statement.lines_of(account, kind).order_by("-pk")
     fetched = list((entries if after is None else entries.filter(pk__lt=after))[: ROWS + 1])
     found = statement.lines(fetched[:ROWS])
     jobs = queries.billed_jobs(account, [line.entry.job_id for line in found if line.entry.job_id])
-    rows, left = [], now if after is None else carried
+    rows: list[dict[str, Any]] = []
+    left = now if after is None else carried
+    if kind:
+        left = None
     for line in found:
         job = jobs.get(line.entry.job_id or 0)
-        rows.append({"line": line, "job": job, "words": _words(line, job), "balance": None if kind else left})
+        rows.append({"line": line, "job": job, "words": _words(line, job), "balance": left})
         left = None if left is None else left - line.amount
+    last_id = fetched[ROWS - 1].pk if len(fetched) > ROWS else None
     page = make_page(
         request,
         fetched[:ROWS],
         account_id=account.pk,
-        last_id=fetched[ROWS - 1].pk if len(fetched) > ROWS else None,
-        carried={"balance": "" if left is None else make_cursor(account_id=account.pk, last_id=left)},
+        last_id=last_id,
+        carried={"balance": "" if left is None else _signer().sign_object([account.pk, last_id, left])},
     )
     return page, rows
+
+
+def _carried_balance(request: HttpRequest, account: Account, *, after: int | None) -> int | None:
+    """Return the balance in a link to the page of an account that starts after an entry, None if it has none.
+
+    Raises Http404 if it was issued for another page.
+    """
+    carried = request.GET.get("balance", "")
+    if not carried:
+        return None
+    try:
+        *page, left = _signer().unsign_object(carried)
+    except signing.BadSignature:
+        raise Http404 from None
+    if page != [account.pk, after]:
+        raise Http404
+    return int(left)
+
+
+def _signer() -> signing.Signer:
+    return signing.Signer(sep=".", salt="dashboard.account.credits")
 
 
 def _words(line: Line, job: Job | None) -> str:

@@ -64,7 +64,7 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
         "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
         "queue": queue_position(job) if job.is_waiting else "",
-        "live": preview.live_of(job),
+        "live": preview.live_of(job, progress),
         "milestone": preview.milestone(labels.status_of(job), progress, is_running=job.status == Status.RUNNING),
         "progress": progress,
         "result": result,

@@ -31,12 +31,12 @@ class Live:
     ranking: Ranking | None
 
 
-def live_of(job: Job) -> Live | None:
+def live_of(job: Job, progress: Progress) -> Live | None:
     """Return the results of a running job so far, None if nothing is known."""
     preview = preview_of(job)
     if preview is None:
         return None
-    metric, compared = METRICS[preview.metric], _compared(preview, job)
+    metric, compared = METRICS[preview.metric], _compared(preview, progress, job)
     return Live(
         preview=preview,
         time_left=labels.time_left(preview.seconds_left),
@@ -46,7 +46,7 @@ def live_of(job: Job) -> Live | None:
     )
 
 
-def _compared(preview: Preview, job: Job) -> Compared | None:
+def _compared(preview: Preview, progress: Progress, job: Job) -> Compared | None:
     """Return the best variants so far compared with the baseline, None if one of them is missing."""
     baseline = preview.baseline
     if baseline is None or not preview.best:
@@ -55,8 +55,14 @@ def _compared(preview: Preview, job: Job) -> Compared | None:
         Entry(number=number, name=entry.name, mean=entry.mean, error=entry.error, stage=entry.stage)
         for number, entry in enumerate(preview.best[:LISTED_ROWS], start=1)
     ]
-    own = Entry(number=0, name=job.character or "Baseline", mean=baseline.mean, error=baseline.error)
-    return Compared(best, own, count=preview.finished, is_running=True, has_stages=job.multi_stage)
+    return Compared(
+        best,
+        Entry(number=0, name=job.character or "Baseline", mean=baseline.mean, error=baseline.error),
+        count=max(preview.finished, progress.variants),
+        widening=progress.widening,
+        is_running=True,
+        has_stages=job.multi_stage,
+    )
 
 
 def _ranking_of(compared: Compared) -> Ranking:

@@ -42,6 +42,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
             return _with_headers(render(request, "share_expired.html", status=410))
         raise Http404
     links = LinkBuilder.for_request(request)
+    progress = progress_of(job)
     context = {
         "job": job,
         "heading": labels.status_of(job),
@@ -56,8 +57,8 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         "queue": queue_position(job) if job.is_waiting else "",
         "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
-        "progress": progress_of(job),
-        "live": preview.live_of(job),
+        "progress": progress,
+        "live": preview.live_of(job, progress),
         "result": result,
         "is_kept": True,
         "layout": "part.html" if "HX-Request" in request.headers else "base.html",

@@ -21,7 +21,7 @@ from jobs.planning.multistage import MAX_REPLICATED, MIN_ITERATIONS, Stage, beat
 from jobs.planning.past_jobs import StageStatistics
 from simc.profiles.analysis import Analysis
 from simc.progress import BASELINE, PROFILESET, FinishedRun, ParallelSets, Phase, ProgressMeter
-from simc.reports import MAX_NAME_CHARACTERS, Profileset, Report, Statistics
+from simc.reports import MAX_NAME_CHARACTERS, MIN_FIGHTS, Profileset, Report, Statistics, has_few_fights
 from simservice.redis.client import best_effort, redis
 
 # The standard deviation of fights, in percent of the mean, that is assumed until the simulator prints an error.
@@ -241,7 +241,7 @@ class LiveResults:
         As in summaries, the baseline has the metric `dps` unless it is `raid_dps`.
         """
         self.has_means, self.metric = has_means, "raid_dps" if metric == "raid_dps" else "dps"
-        self.stage, self.profilesets = 1, 0
+        self.stage, self.profilesets, self.widening = 1, 0, 1.0
         self.baseline: RankedProfileset | None = None
         self.ranked: dict[str, RankedProfileset] = {}
         self._replicates: Mapping[str, str] = {}
@@ -293,7 +293,8 @@ class LiveResults:
             self.ranked[name] = _more_precise(self.ranked.get(name), self._reported(name, statistics))
 
     def _reported(self, name: str, statistics: Statistics) -> RankedProfileset:
-        return RankedProfileset(name=name, mean=statistics.mean, error=statistics.mean_error, stage=self.stage)
+        error = 0.0 if has_few_fights(statistics.stddev, statistics.mean_stddev) else statistics.mean_error
+        return RankedProfileset(name=name, mean=statistics.mean, error=error, stage=self.stage)
 
     def _has_room_for(self, name: str) -> bool:
         """Count a new name, and return whether the stage can have as many names of this length."""
@@ -332,7 +333,7 @@ def _figures(runs: Sequence[FinishedRun], *, name: str, stage: int) -> RankedPro
     return RankedProfileset(
         name=name,
         mean=sum(run.iterations * run.mean for run in runs) / fights,
-        error=math.hypot(*errors) / fights,
+        error=math.hypot(*errors) / fights if fights >= MIN_FIGHTS else 0.0,
         stage=stage,
     )
 
@@ -387,7 +388,14 @@ class JobProgress:
         """Publish the job's progress."""
         stage, percent = self.estimate.stage, self.estimate.meter.percent
         progress = StageProgress(current=stage.number, total=stage.count, label=stage.label, percent=percent)
-        self.publisher.publish(Progress(percent=self.estimate.advance(), stage=progress))
+        self.publisher.publish(
+            Progress(
+                percent=self.estimate.advance(),
+                stage=progress,
+                variants=len(self.live.ranked),
+                widening=self.live.widening,
+            )
+        )
 
     def _preview(self) -> Preview | None:
         return self.live.preview(seconds_left=self.estimate.seconds_left)

@@ -225,6 +225,7 @@ class Stages:
             self.progress.live.add_reported(report)
         if report is not None and result.outcome.status == Status.COMPLETED and not stage.is_last:
             self.results.cull(report, widening=result.widening)
+            self.progress.live.widening = self.results.widening
             self.measured = past_jobs.measured(report, seconds=seconds) or self.measured
 
     def _with_usage(self, outcome: Outcome, *, stopped_for: str | None) -> Outcome:

@@ -37,10 +37,17 @@ class StageProgress:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The progress of a job, 0 to 100 percent, and its current stage."""
+    """The progress of a job, 0 to 100 percent, and its current stage.
+
+    `variants` are the profilesets with figures of any stage, and `widening` is the factor by which their replicates
+    differed more than reported. The margins in the preview depend on them. They are not part of the preview,
+    because web processes of an earlier version read no preview with further fields.
+    """
 
     percent: float
     stage: StageProgress | None
+    variants: int = 0
+    widening: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +204,14 @@ def _published(job: Job) -> Progress:
     if stored is None:
         return Progress(percent=0, stage=None)
     fields = json.loads(str(stored))
-    return Progress(percent=fields["percent"], stage=fields["stage"] and StageProgress(**fields["stage"]))
+    stage = fields["stage"]
+    return Progress(
+        percent=fields["percent"],
+        stage=stage and StageProgress(**stage),
+        # Workers of an earlier version do not write them.
+        variants=fields.get("variants", 0),
+        widening=fields.get("widening", 1.0),
+    )
 
 
 def percents_of(jobs: Sequence[Job]) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jobs.artifacts import retention
 from jobs.models import Job, JobRanking
-from simc.reports import LISTED_RESULTS, MIN_FIGHTS, Profileset, fights_of
+from simc.reports import LISTED_RESULTS, Profileset, has_few_fights
 
 # The number of profilesets in a summary
 LISTED = LISTED_RESULTS
@@ -55,7 +55,7 @@ def listed(results: Iterable[Mapping[str, Any]], *, first: int = 1) -> list[Entr
             each.get("stage"),
             _float(each.get("min")),
             _float(each.get("max")),
-            0 < fights_of(each.get("stddev", 0.0), each.get("mean_stddev", 0.0)) < MIN_FIGHTS,
+            has_few_fights(each.get("stddev", 0.0), each.get("mean_stddev", 0.0)),
         )
         for number, each in enumerate(results, first)
     ]

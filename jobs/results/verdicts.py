@@ -261,15 +261,16 @@ class _Facts:
         )
 
     def _tied(self) -> Verdict:
-        """Return how many variants are tied for best. If all that the summary lists are, there may be more."""
-        count = len(self.leaders)
-        changes = [self.compared.change_of(entry) for entry in self.leaders]
+        """Return how many variants are tied for best. If all that are listed are, there may be more."""
+        compared, count = self.compared, len(self.leaders)
+        changes = [compared.change_of(entry) for entry in self.leaders]
         known = [change for change in changes if change is not None]
         change = sum(known) / count if len(known) == count else None
-        margin = self.compared.margin_of(self.leaders[0])
+        margin = compared.margin_of(self.leaders[0])
         mean = f"{number(sum(entry.mean / count for entry in self.leaders))} {self.unit}"
         about = mean if change is None else percent(change, margin)
-        counted = f"At least {count:,}" if count == LISTED < self.compared.count else f"{count:,}"
+        has_more = count == min(LISTED, len(compared.entries)) < compared.count
+        counted = f"At least {count:,}" if has_more else f"{count:,}"
         lead = f"{counted} variants are tied for best, about {about}{self.end}"
         return self._of_leaders(VerdictKind.TIED, lead=lead, change=change, margin=margin)
 

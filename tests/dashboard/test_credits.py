@@ -4,6 +4,7 @@ import csv
 import json
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 from django.db import connection
@@ -160,6 +161,21 @@ def test_balances_continue_on_the_next_page(owner: Membership, monkeypatch: pyte
 @pytest.mark.parametrize("balance", ["x", "5"])
 def test_a_forged_balance_is_not_found(owner: Membership, balance: str) -> None:
     assert browser_of(owner).get(f"/dashboard/{owner.account}/credits?balance={balance}").status_code == 404
+
+
+def test_a_balance_belongs_to_its_page(owner: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credit_pages, "ROWS", 2)
+    for number in range(5):
+        ledger.correct(owner.account, number + 1, reason="Invoice")
+    first = parse_qs(page(owner, "credits").context["page"].following[1:])
+    second = parse_qs(page(owner, f"credits?{urlencode(first, doseq=True)}").context["page"].following[1:])
+    path = f"/dashboard/{owner.account}/credits?"
+    exchanged = urlencode({"after": second["after"], "balance": first["balance"]}, doseq=True)
+    assert browser_of(owner).get(path + exchanged).status_code == 404
+    assert browser_of(owner).get(path + urlencode({"balance": first["balance"]}, doseq=True)).status_code == 404
+    # Filtered lines do not add up to the balance, so their links have none.
+    filtered = page(owner, "credits?type=added").context["page"].following
+    assert "balance" not in parse_qs(filtered[1:])
 
 
 @pytest.mark.parametrize(

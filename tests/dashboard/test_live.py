@@ -1,5 +1,6 @@
 """Results of a running job on its page."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,9 +13,10 @@ from dashboard.jobs import preview
 from dashboard.jobs.preview import Live
 from jobs.lifecycle import job_moves
 from jobs.live.preview import Figures, Preview, RankedProfileset
-from jobs.live.progress import Progress, Publisher, StageProgress
+from jobs.live.progress import Progress, Publisher, StageProgress, progress_of
 from jobs.models import Job
 from jobs.results import labels
+from simservice.redis.client import redis
 from tests.dashboard.browsing import browser_of, count_queries, text_of
 from tests.dashboard.job_pages import job_path, refresh_job
 from tests.dashboard.summaries import NAMES
@@ -32,15 +34,16 @@ def entries(*means: float, names: Sequence[str] = ()) -> list[RankedProfileset]:
     ]
 
 
-def publish(job: Job, *, percent: float = 0, **fields: Any) -> None:
+def publish(job: Job, *, percent: float = 0, variants: int = 0, widening: float = 1.0, **fields: Any) -> None:
     """Publish a preview of a job, by default of two of nine profilesets."""
     known = {"seconds_left": 170, "baseline": BASELINE, "finished": 2, "count": 9, "best": entries(1100, 950)}
     preview = Preview(**{**known, **fields})
-    Publisher(job, preview=lambda: preview).publish(Progress(percent=percent, stage=None))
+    progress = Progress(percent=percent, stage=None, variants=variants, widening=widening)
+    Publisher(job, preview=lambda: preview).publish(progress)
 
 
 def live_of(job: Job) -> Live:
-    found = preview.live_of(job)
+    found = preview.live_of(job, progress_of(job))
     assert found is not None
     return found
 
@@ -128,6 +131,39 @@ def test_the_margin_considers_all_variants(job: Job) -> None:
         ranking = live_of(job).ranking
         assert ranking is not None
         assert ranking.rows[0].kind == kind
+
+
+def test_the_margin_considers_variants_of_earlier_stages(job: Job) -> None:
+    kinds = []
+    for variants in (12, 2000):
+        publish(job, finished=2, count=12, variants=variants, best=entries(1012, 1000))
+        ranking = live_of(job).ranking
+        assert ranking is not None
+        kinds.append(ranking.rows[0].kind)
+    assert kinds == ["gain", "even"]
+
+
+def test_the_margin_considers_how_replicates_differ(job: Job) -> None:
+    for widening, text in ((1.0, "+5.0 % ± 0.8 so far"), (3.0, "+5 % ± 2 so far")):
+        publish(job, widening=widening, best=entries(1050, 1000))
+        verdict = live_of(job).verdict
+        assert verdict is not None
+        assert verdict.text.endswith(text)
+
+
+def test_more_variants_than_listed_may_be_tied(job: Job) -> None:
+    publish(job, finished=60, count=60, best=entries(*(1100 - number / 10 for number in range(50))))
+    verdict = live_of(job).verdict
+    assert verdict is not None
+    assert verdict.text.startswith("At least 20 variants are tied for best")
+
+
+def test_progress_of_an_earlier_version_is_shown(owner: Membership, job: Job) -> None:
+    publish(job, percent=40)
+    key = f"progress:{job.pk}:{job.attempt}"
+    fields = json.loads(str(redis().get(key)))
+    redis().set(key, json.dumps({name: fields[name] for name in ("percent", "stage")}))
+    assert "+10.0 % ± 0.8" in text_of(refresh_job(owner, job))
 
 
 def test_without_a_baseline_there_is_no_ranking(owner: Membership, job: Job) -> None:

@@ -238,3 +238,11 @@ def test_means_of_another_kind_are_never_shown() -> None:
 def test_printed_means_are_results_of_a_single_actors_dps(more: str, expected: bool) -> None:  # noqa: FBT001
     analysis = analyse(f'mage="A"\n{more}\n', rules=Rules(), bounds=Bounds(iterations=1000, target_error=0.05))
     assert has_means(analysis) is expected
+
+
+def test_errors_of_few_fights_are_unknown(live: LiveResults) -> None:
+    live.add(run("a", iterations=79))
+    live.add(run("b", iterations=80))
+    few = Statistics(mean=50, mean_stddev=1, stddev=8, min=0, max=99)
+    live.add_reported(replace(reported(), profilesets=(Profileset(name="c", statistics=few, stage=1),)))
+    assert [(entry.name, entry.error) for entry in preview_in(live).best] == [("a", 0), ("b", 1), ("c", 0)]

@@ -1,5 +1,6 @@
 """Previews of jobs while simulators run them."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,10 +35,10 @@ ALONE = f"""{PRINT}
 for number, error in enumerate([4, 2, 1, .5], start=1):
     mean = 990 + 10 * number / 4
     end = '\\n' if number == 4 else '\\r'
-    show_until_seen(f'baseline {{mean}}', 'Baseline:', 1, number, 4, mean, error, end=end)
+    show_until_seen(f'baseline {{mean}}', 'Baseline:', 1, 100 * number, 400, mean, error, end=end)
 for phase, (name, mean) in enumerate([('a', 900), ('b', 1100), ('c', 1050)], start=2):
-    show(f'Profileset: {{name}}', phase, 1, 2, 7, 5)
-    show_until_seen(f'finished {{phase - 1}}', f'Profileset: {{name}}', phase, 2, 2, mean, .5, end='\\n')
+    show(f'Profileset: {{name}}', phase, 100, 200, 7, 5)
+    show_until_seen(f'finished {{phase - 1}}', f'Profileset: {{name}}', phase, 200, 200, mean, .5, end='\\n')
 report = {REPORT!r}
 sets = [{{'name': name, 'mean': 1, 'mean_stddev': 1, 'stddev': 9, 'min': 0, 'max': 2}} for name in 'abc']
 report['sim']['profilesets'] = {{'metric': 'Damage per Second', 'results': sets}}
@@ -47,13 +48,13 @@ THREE_SETS = 'mage="A"\nprofileset.a+=level=1\nprofileset.b+=level=2\nprofileset
 # As a shard: the profilesets of the first one, and the baselines of the others, have one iteration.
 IN_SHARDS = f"""{PRINT}
 def run(seconds):
-    show('Baseline:', 1, 9, 9, 1000 if is_first else 1, .392, end='\\n')
+    show('Baseline:', 1, 900, 900, 1000 if is_first else 1, .392, end='\\n')
     for phase, name in enumerate(names, start=2):
         time.sleep(0 if is_first else seconds)
         if name == 'set 12' and not is_first:
-            show_until_seen('finished 11', 'Baseline:', 1, 9, 9, 1, .2)
+            show_until_seen('finished 11', 'Baseline:', 1, 900, 900, 1, .2)
         done.append(name)
-        show(f'Profileset: {{name}}', phase, 9, 9, 999999 if is_first else entry(name)['mean'], .5, end='\\n')
+        show(f'Profileset: {{name}}', phase, 900, 900, 999999 if is_first else entry(name)['mean'], .5, end='\\n')
 """
 
 # As a shard with fixed iterations: no means are printed. The last profileset waits until a finished shard was seen.
@@ -109,6 +110,7 @@ def test_a_preview_grows_while_a_job_runs(tmp_path: Path) -> None:
     assert sorted({preview.finished for preview in seen}) == [0, 1, 2, 3]
     assert [preview.finished for preview in seen] == sorted(preview.finished for preview in seen)
     assert [entry.name for entry in seen[-1].best] == ["b", "c", "a"]
+    assert json.loads(str(redis().get(f"progress:{job.pk}:{job.attempt}")))["variants"] == 3
     assert job.status == "completed"
     assert {entry.mean for preview in seen for entry in preview.best} == {900, 1100, 1050}
     assert seen[-1].baseline == Figures(mean=1000, error=5)

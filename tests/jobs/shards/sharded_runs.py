@@ -38,7 +38,7 @@ def entry(name):
     return {'name': name, 'mean': mean, 'mean_stddev': mean * error / 196, 'stddev': mean * error / 10,
             'min': 1, 'max': 2 * mean, 'iterations': counts[name]}
 def report():
-    dps = {'mean': 1000, 'mean_std_dev': 2, 'std_dev': 5, 'min': 1, 'max': 2000}
+    dps = {'mean': 1000, 'mean_std_dev': 2, 'std_dev': 50, 'min': 1, 'max': 2000}
     sim = {'options': {'iterations': int(number_of('iterations'))},
            'players': [{'name': 'A', 'collected_data': {'dps': dps, 'fight_length': {'count': 9, 'mean': 300}}}],
            'profilesets': {'metric': 'Damage per Second', 'results': [entry(name) for name in done]},
