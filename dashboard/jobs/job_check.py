@@ -33,8 +33,9 @@ def check_of(found: DryRun, *, plan: Plan) -> dict[str, Any]:
 
 
 def _summary(found: DryRun) -> Iterator[str]:
-    """Yield the number of variants, the time and the price, as far as they are known."""
-    yield f"{found.variants:,} variant{'' if found.variants == 1 else 's'}"
+    """Yield what is compared, the time and the price, as far as they are known."""
+    count, noun = (found.variants, "variant") if found.variants else (found.actors, "character")
+    yield f"{count:,} {noun}{'' if count == 1 else 's'}"
     if found.estimate and found.price:
         yield f"about {_rounded(found.estimate.seconds.expected)}"
         yield f"about {_credits(found.price.expected + found.fee_credits)}"

@@ -85,6 +85,11 @@ DEVELOPER_OPTIONS = (
 )
 CAP_LABELS = {"maxCredits": "Credit limit", "maxRuntimeSeconds": "Runtime limit (seconds)"}
 LISTED_PROFILES = 8
+PROFILE_HELP = (
+    "Install the SimulationCraft addon, type /simc in the game and copy the text. A .simc file of up to 2 MB works "
+    "too."
+)
+PLACEHOLDER = 'mage="Frosty"\nlevel=80\nspec=frost\ntalents=…\nhead=,id=…'
 NO_WEBHOOK = "This client has no enabled webhook. Enable it on the client's page, or choose another client."
 # The page's script shows them too.
 TOO_LARGE = "The profile is larger than 2 MB. Split it into several jobs."
@@ -98,9 +103,15 @@ class JobForm(forms.Form):
     profile = forms.CharField(
         strip=False,
         widget=forms.Textarea(
-            attrs={"rows": 14, "spellcheck": "false", "autocapitalize": "off", "wrap": "off", "placeholder": " "}
+            attrs={
+                "rows": 14,
+                "spellcheck": "false",
+                "autocapitalize": "off",
+                "wrap": "off",
+                "placeholder": PLACEHOLDER,
+            }
         ),
-        help_text="In the game, type /simc and copy the text. A .simc file of up to 2 MB works too.",
+        help_text=PROFILE_HELP,
     )
     file = forms.FileField(
         label="Profile file",

@@ -64,7 +64,6 @@ def job(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRespons
         "waiting": job.is_waiting,
         "running": job.status == Status.RUNNING,
         "queue": queue_position(job) if job.is_waiting else "",
-        "log": (log_entries_of(job) or [])[-MAX_LOG_LINES:],
         "live": preview.live_of(job, progress),
         "milestone": preview.milestone(labels.status_of(job), progress, is_running=job.status == Status.RUNNING),
         "progress": progress,
@@ -85,8 +84,8 @@ def profile(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpRes
     job = _find_job(access, job_id)
     text = _profile_of(job)
     marked = SourceLine.in_profile(job.status_reason or "")
-    first = int(request.GET["from"]) if re.fullmatch("[0-9]{1,7}", request.GET.get("from", "")) else 1
-    page = None if text is None else profile_text.page_of(text, first=max(first, 1), marked=marked)
+    first = int(request.GET["from"]) if re.fullmatch("[0-9]{1,7}", request.GET.get("from", "")) else None
+    page = None if text is None else profile_text.page_of(text, first=first, marked=marked)
     return _part(request, job, "profile", {"page": page})
 
 

@@ -16,27 +16,19 @@ from jobs.results.verdicts import METRICS, Compared, Verdict
 
 # The page shows the best so far; the others follow with the result.
 LISTED_ROWS = 20
-# In pixels: the heights of a ranking's head and rows on wide screens and on phones, reserved for results to come
-WIDE_HEAD, WIDE_ROW = 160, 35
-NARROW_HEAD, NARROW_ROW = 200, 67
 # Screen readers announce the progress after each of these steps.
 MILESTONE_PERCENT = 25
 
 
 @dataclass(frozen=True, kw_only=True)
 class Live:
-    """The results so far, with the verdict and the ranking of the best variants if their baseline is known.
-
-    `wide_space` and `narrow_space` are the heights that all rows of the ranking will need.
-    """
+    """The results so far, with the verdict and the ranking of the best variants if their baseline is known."""
 
     preview: Preview
     time_left: str
     metric: str
     verdict: Verdict | None
     ranking: Ranking | None
-    wide_space: int
-    narrow_space: int
 
 
 def live_of(job: Job, progress: Progress) -> Live | None:
@@ -44,21 +36,17 @@ def live_of(job: Job, progress: Progress) -> Live | None:
     preview = preview_of(job)
     if preview is None:
         return None
-    rows = min(preview.count, LISTED_ROWS) + 1
-    metric = METRICS[preview.metric]
-    compared = _compared(preview, progress, name=job.character or "Baseline")
+    metric, compared = METRICS[preview.metric], _compared(preview, progress, job)
     return Live(
         preview=preview,
         time_left=labels.time_left(preview.seconds_left),
         metric=metric,
         verdict=None if compared is None else compared.verdict(unit=metric),
         ranking=None if compared is None else _ranking_of(compared),
-        wide_space=WIDE_HEAD + rows * WIDE_ROW,
-        narrow_space=NARROW_HEAD + rows * NARROW_ROW,
     )
 
 
-def _compared(preview: Preview, progress: Progress, *, name: str) -> Compared | None:
+def _compared(preview: Preview, progress: Progress, job: Job) -> Compared | None:
     """Return the best variants so far compared with the baseline, None if one of them is missing."""
     baseline = preview.baseline
     if baseline is None or not preview.best:
@@ -67,9 +55,14 @@ def _compared(preview: Preview, progress: Progress, *, name: str) -> Compared | 
         Entry(number=number, name=entry.name, mean=entry.mean, error=entry.error, stage=entry.stage)
         for number, entry in enumerate(preview.best[:LISTED_ROWS], start=1)
     ]
-    own = Entry(number=0, name=name, mean=baseline.mean, error=baseline.error)
-    count = max(preview.finished, progress.variants)
-    return Compared(best, own, count=count, widening=progress.widening, partial=True)
+    return Compared(
+        best,
+        Entry(number=0, name=job.character or "Baseline", mean=baseline.mean, error=baseline.error),
+        count=max(preview.finished, progress.variants),
+        widening=progress.widening,
+        is_running=True,
+        has_stages=job.multi_stage,
+    )
 
 
 def _ranking_of(compared: Compared) -> Ranking:

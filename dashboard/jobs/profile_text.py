@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from simc.characters import visible
 
 # Of one page
-MAX_LINES = 500
+MAX_LINES = 200
 MAX_LINE_CHARACTERS = 400
 CONTEXT_LINES = 3
 
@@ -31,10 +31,12 @@ class Excerpt:
     following: int = 0
 
 
-def page_of(text: str, *, first: int, marked: int | None) -> Excerpt:
-    """Return the page of a profile that begins with a line."""
+def page_of(text: str, *, first: int | None, marked: int | None) -> Excerpt:
+    """Return the page of a profile that begins with a line, by default the page with the marked line."""
     lines = text.split("\n")
-    start = min(first, len(lines)) - 1
+    if first is None:
+        first = ((marked or 1) - 1) // MAX_LINES * MAX_LINES + 1
+    start = min(max(first, 1), len(lines)) - 1
     end = start + MAX_LINES
     return Excerpt(
         lines=_numbered(lines[start:end], first=start + 1, marked=marked),

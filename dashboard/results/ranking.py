@@ -63,6 +63,7 @@ class Ranking:
     is_own_baseline: bool
     # Whether bars start at the baseline, with an axis in percent, or at zero
     from_baseline: bool
+    has_stages: bool
     gains: int
     even: int
     losses: int
@@ -105,6 +106,7 @@ def ranking_of(compared: Compared, options: Options, *, count: int, from_baselin
         baseline=baseline,
         is_own_baseline=baseline is own,
         from_baseline=axis.from_baseline,
+        has_stages=compared.has_stages,
         gains=gains,
         even=even,
         losses=losses,

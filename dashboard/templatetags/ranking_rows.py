@@ -15,14 +15,14 @@ from jobs.results.verdicts import margin_text, percent
 register = template.Library()
 
 ROW = (
-    '<tr class="{kind}"><td>{place}</td><th scope="row"><bdi{title}>{prefix}{name}</bdi>{tag}</th>'
+    '<tr class="{kind}"><td>{place}</td><th scope="row"><bdi{title}>{prefix}{name}</bdi>{tag}</th>{stage}'
     '<td><svg viewBox="0 0 1000 34" preserveAspectRatio="none" aria-hidden="true"><use href="#{ranking_id}-grid"/>'
     '<path class="b" d="{bar}"/><path class="w" d="{whisker}"/></svg>{cut}</td>'
     "<td>{mean} <span>± {error}</span></td><td>{difference}{margin}</td></tr>"
 )
 PLACE_BUTTON = '<button name="base" value="{0}" title="Use as baseline">{0}</button>'
-MARGIN = ' <span class="ranking-margin">± {}</span>'
-STAGE = ' <span class="ranking-stage">Stage {}</span>'
+MARGIN = " <span>± {}</span>"
+STAGE = '<td class="stage">{}</td>'
 BASELINE_TAG, PROFILE_TAG, TIED_TAG, CUT, NOTHING = map(
     mark_safe,  # constants
     (
@@ -38,11 +38,12 @@ BASELINE_TAG, PROFILE_TAG, TIED_TAG, CUT, NOTHING = map(
 @register.simple_tag
 def ranking_rows(ranking: Ranking, *, ranking_id: str, has_buttons: bool) -> SafeString:
     """Return the rows. With buttons, a place chooses its entry as the baseline."""
-    rows = ({**_cells(row, has_buttons=has_buttons), "ranking_id": ranking_id} for row in ranking.rows)
+    more = {"ranking_id": ranking_id}
+    rows = (_cells(row, has_buttons=has_buttons, has_stages=ranking.has_stages) | more for row in ranking.rows)
     return format_html_join("", ROW, rows)
 
 
-def _cells(row: RankedRow, *, has_buttons: bool) -> dict[str, str]:
+def _cells(row: RankedRow, *, has_buttons: bool, has_stages: bool) -> dict[str, str]:
     """Return the contents of a row; `format_html_join` escapes those that are not marked as safe."""
     shown = names.shortened(row.name)
     return {
@@ -51,7 +52,8 @@ def _cells(row: RankedRow, *, has_buttons: bool) -> dict[str, str]:
         "prefix": format_html("<span>{}</span>", row.prefix) if row.prefix else NOTHING,
         "title": format_html(' title="{}{}"', row.prefix, row.name) if shown != row.name else NOTHING,
         "name": shown,
-        "tag": _tag(row) + (format_html(STAGE, row.stage) if row.stage else NOTHING),
+        "tag": _tag(row),
+        "stage": format_html(STAGE, row.stage or "") if has_stages else NOTHING,
         "bar": row.bar,
         "whisker": row.whisker,
         "cut": CUT if row.is_cut else NOTHING,

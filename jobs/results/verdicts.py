@@ -38,7 +38,8 @@ MAX_NAME_LENGTH = 100
 MAX_DECIMALS = 2
 # Larger numbers and percentages are written as powers of ten.
 LARGEST_NUMBER, LARGEST_PERCENTAGE = 1e9, 1e5
-PARTIAL = " (partial result)"
+# The ends of sentences about incomplete results
+PARTIAL, SO_FAR = " (partial result)", " so far"
 
 
 @cache
@@ -67,7 +68,8 @@ class Compared:
 
     `own` is the entry of the profile itself, and not one of the entries. It competes with them if it
     `is_candidate`, as the first of several actors does. `count` is the number of all entries if there are more.
-    `has_stages` is whether the job ran in stages.
+    The entries are not final if the job is running, and incomplete if its result is `partial`. `has_stages` is
+    whether the job ran in stages.
     """
 
     def __init__(
@@ -80,12 +82,14 @@ class Compared:
         widening: float = 1.0,
         is_candidate: bool = False,
         partial: bool = False,
+        is_running: bool = False,
         has_stages: bool = False,
     ) -> None:
         self.entries, self.own = entries, own
         self.baseline = entries[base - 1] if 0 < base <= len(entries) else own
         self.count = max(count, len(entries))
-        self.is_candidate, self.partial, self.has_stages = is_candidate, partial, has_stages
+        self.is_candidate, self.has_stages = is_candidate, has_stages
+        self.partial, self.is_running = partial, is_running
         self.widening = widening
         self.comparisons = self.count if self.baseline is own else math.comb(self.count + 1, 2)
         self.factor = widening * widened(self.comparisons)
@@ -160,7 +164,7 @@ class Compared:
             return [self.own, *first]
         last = max((entry.stage or 1 for entry in first), default=1)
         final = [entry for entry in first if (entry.stage or 1) == last]
-        if self.partial or not any(map(self._can_win, final)):
+        if self.partial or self.is_running or not any(map(self._can_win, final)):
             return first
         highest = max(entry.mean for entry in final)
         return [entry for entry in first if entry.mean > highest or (entry.stage or 1) == last]
@@ -210,7 +214,7 @@ class _Facts:
     def __init__(self, compared: Compared, unit: str) -> None:
         self.compared, self.unit = compared, unit
         self.leaders = compared.leaders
-        self.end = PARTIAL if compared.partial else ""
+        self.end = SO_FAR if compared.is_running else PARTIAL if compared.partial else ""
 
     def of_one(self) -> Verdict:
         """Return the mean of the only entry."""

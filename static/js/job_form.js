@@ -115,6 +115,9 @@ function show(fresh, sent) {
     const [old, part] = [document.getElementById(id), fresh.getElementById(id)];
     if (old.innerHTML !== part.innerHTML) old.replaceChildren(...part.childNodes);
   }
+  const profile = form.elements.namedItem("profile");
+  profile.ariaInvalid = document.querySelector("#refused table") ? "true" : null;
+  document.getElementById("id_profile_error")?.remove();
   mark();
 }
 

@@ -8,17 +8,21 @@ import psycopg
 
 from dashboard.public.documents import FILES, INDEX, REFERENCE
 from tests.browser.chromium import Visitor
-from tests.stack import LONG, ROOT, Stack
+from tests.stack import ROOT, Stack
 from tests.webhooks.receivers import Receiver
 
 ACCOUNT = "/dashboard/demo"
 PROFILES = ROOT / "minisim" / "profiles"
+# Variants of the running job that have finished before it is suspended
+WATCHED = 12
 GEAR = [line for line in (PROFILES / "frost_mage_gear.simc").read_text().splitlines() if "+=" in line]
 VAULT = [
     f'profileset."Trinket {number} of the vault"+=trinket1=of_the_vault,id={number},ilevel={600 + 4 * number}'
     for number in range(1, 25)
 ]
 STAGES = "\n".join([(PROFILES / "frost_mage.simc").read_text(), "iterations=500", *GEAR, *VAULT])
+# A ranking that grows while it is watched
+RANKED = "\n".join([(PROFILES / "frost_mage.simc").read_text(), "target_error=0.1", *GEAR, *VAULT])
 # Teaches the service that profilesets are quick, so that it starts few simulators for the next job.
 FEW = 'mage="Few"\nlevel=80\niterations=1000\n' + "".join(f"profileset.{n}+=intellect=9{n}00\n" for n in range(4))
 OTHER = FEW.replace("profileset.3", "profileset.another").replace("9100", "9900")
@@ -100,6 +104,7 @@ class SiteData:
         yield at("key", self.key)
         yield at("webhook-event", self.event)
         yield View("second-factor-setup", self.set_up_second_factor)
+        yield View("job-checked", self.check_sample)
         yield View("job-refused", self.submit_refused)
         yield View("key-made", self.make_key)
         yield View("webhook-secret", self.rotate)
@@ -152,6 +157,12 @@ class SiteData:
             return
         visitor.fill(password=self.stack.ready["password"])
         visitor.press("Confirm")
+
+    def check_sample(self, visitor: Visitor) -> None:
+        """Load the sample into the job form, and wait for its check."""
+        visitor.open(f"{ACCOUNT}/jobs/new")
+        visitor.follow("Load sample")
+        visitor.page.locator("#verdict", has_text="Ready to submit.").wait_for()
 
     def submit_refused(self, visitor: Visitor) -> None:
         visitor.open(f"{ACCOUNT}/jobs/new")
@@ -277,13 +288,20 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
         connection.execute(FAILING)
     for job in jobs.values():
         stack.wait_for_end(job, seconds=300)
-    jobs["running"] = stack.submit(LONG)
+    jobs["running"] = stack.submit(RANKED)
+    stack.wait(jobs["running"], lambda _: finished_variants(stack, jobs["running"]) >= WATCHED, seconds=120)
     stack.pause_when_running(jobs["running"])
     jobs["waiting"] = stack.submit()
     return SiteData(stack, jobs, clients, key, event, pair)
 
 
 NOTES = {"metadata": {"character": "Frosty", "raid": "Liberation of Undermine"}}
+
+
+def finished_variants(stack: Stack, job: str) -> int:
+    """Return how many variants of a running job have finished."""
+    preview = stack.call("GET", f"jobs/{job}/status?include=preview")["preview"]
+    return int(preview["profilesets"]["finished"]) if preview else 0
 
 
 def find_client(visitor: Visitor, name: str) -> str:

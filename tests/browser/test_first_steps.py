@@ -77,7 +77,7 @@ def run_own_character(visitor: Visitor) -> None:
     """Paste a profile into the checklist, and submit the form that opens."""
     visitor.fill(profile=PASTED)
     visitor.press("Continue")
-    expect(visitor.page.locator("#price")).to_contain_text("0 variants")
+    expect(visitor.page.locator("#price")).to_contain_text("1 character")
     visitor.press("Submit job")
     expect(visitor.page.locator("h1")).to_have_text("Pasted")
     visitor.open(OVERVIEW)

@@ -45,7 +45,7 @@ def wait_until(page: Page, condition: Callable[[], bool]) -> None:
 def test_a_job_is_submitted_by_keyboard_only(page: Page) -> None:
     tab_to(page, "[name=profile]")
     page.keyboard.type(PROFILE + REFUSED)
-    expect(page.locator("#refused .is-refused")).to_contain_text("it writes a file")
+    expect(page.locator("#refused .is-refused")).to_contain_text("It writes a file.")
     expect(page.locator("#refused .is-refused th")).to_have_text("4")
     expect(page.locator("#verdict")).to_have_text("Not ready to submit.")
     for _ in REFUSED:
@@ -135,7 +135,7 @@ def test_a_refused_line_is_marked_and_selected_where_it_stands(page: Page) -> No
 def test_the_price_and_the_button_are_always_visible(visitor: Visitor, page: Page, width: int) -> None:
     visitor.resize(width)
     page.locator("[name=profile]").fill(PROFILE)
-    expect(page.locator("#price")).to_contain_text("0 variants")
+    expect(page.locator("#price")).to_contain_text("1 character")
     for top in (0, 10**6):
         page.evaluate(f"scrollTo(0, {top})")
         for part in (page.locator("#price"), page.locator("#submit")):

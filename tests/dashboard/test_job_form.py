@@ -106,7 +106,7 @@ REJECTED = {
     "odd-credentials": ({"game_id": "a b" + "x" * 29, "game_secret": "c" * 32}, "game_id", "printable"),
     "short-credentials": ({"game_id": "a" * 32, "game_secret": "c"}, "game_secret", "exactly 32 characters"),
     "no-webhook": ({"webhook": "on"}, "webhook", "no enabled webhook"),
-    "another-client": ({"client": "1"}, "client", "listed options"),
+    "another-client": ({"client": "0"}, "client", "listed options"),
     "nul": ({"profile": "mage=\x00"}, "profile", "NUL"),
 }
 

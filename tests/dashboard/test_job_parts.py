@@ -50,15 +50,24 @@ def test_the_profile_is_shown_in_pages(owner: Membership) -> None:
     job = make_completed_job(client=default_client(owner.account), text="\n".join([*lines, "x" * 10_000]))
     first = page(owner, job, "/profile")
     assert "<img" not in first.content.decode()
-    assert "Lines 1 to 500 of 1,000." in text_of(first)
-    assert "# line 500 " in text_of(first)
-    assert "# line 501 " not in text_of(first)
-    last = text_of(page(owner, job, "/profile", "?from=501"))
-    assert "Lines 501 to 1,000 of 1,000." in last
+    assert "Lines 1 to 200 of 400." in text_of(first)
+    assert "# line 200 " in text_of(first)
+    assert "# line 201 " not in text_of(first)
+    last = text_of(page(owner, job, "/profile", "?from=201"))
+    assert "Lines 201 to 400 of 400." in last
     assert "x" * profile_text.MAX_LINE_CHARACTERS in last
     assert "x" * (profile_text.MAX_LINE_CHARACTERS + 1) not in last
     for query in ("?from=0", "?from=9999999", "?from=-1", "?from=a"):
         page(owner, job, "/profile", query)
+
+
+@pytest.mark.parametrize(("line", "first"), [(200, 1), (201, 201), (450, 401)])
+def test_the_profile_opens_at_the_marked_line(owner: Membership, line: int, first: int) -> None:
+    text = "\n".join(f"# line {number}" for number in range(1, 501))
+    job = make_failed_job(f"Line {line}, level: no.", client=default_client(owner.account), text=text)
+    shown = page(owner, job, "/profile").content.decode()
+    assert f"Lines {first} to " in shown
+    assert shown.count('class="is-marked"') == 1
 
 
 def test_a_removed_profile_is_explained(owner: Membership) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,7 +69,7 @@ def test_the_page_shows_what_is_known(owner: Membership, job: Job) -> None:
 
 def test_without_a_preview_nothing_is_claimed(owner: Membership, job: Job) -> None:
     text = text_of(refresh_job(owner, job))
-    assert "No results yet." in text
+    assert "No results yet" in text
     assert " left" not in text
     assert "of 0 finished" not in text
 
@@ -81,16 +82,18 @@ def test_one_character_is_no_baseline(owner: Membership, job: Job) -> None:
     assert "Baseline" not in text
 
 
-def test_the_height_of_all_rows_is_reserved_from_the_start(job: Job) -> None:
-    spaces = []
-    for finished in (0, 1, 20, 40):
-        publish(job, finished=finished, count=40, best=entries(*range(1100, 1100 - finished, -1)))
-        found = live_of(job)
-        spaces.append((found.wide_space, found.narrow_space))
-        assert len(found.ranking.rows if found.ranking else []) == (min(finished, 20) + 1 if finished else 0)
-    assert len(set(spaces)) == 1
-    publish(job, count=2)
-    assert live_of(job).wide_space < spaces[0][0]
+@pytest.mark.parametrize(("finished", "rows"), [(0, 0), (1, 2), (20, 21), (40, 21)])
+def test_the_ranking_lists_the_best_variants_and_the_baseline(job: Job, finished: int, rows: int) -> None:
+    publish(job, finished=finished, count=40, best=entries(*range(1100, 1100 - finished, -1)))
+    ranking = live_of(job).ranking
+    assert len(ranking.rows if ranking else []) == rows
+
+
+@pytest.mark.parametrize("multi_stage", [False, True])
+def test_rows_say_their_stage_if_there_are_stages(owner: Membership, job: Job, *, multi_stage: bool) -> None:
+    Job.objects.filter(pk=job.pk).update(multi_stage=multi_stage)
+    publish(job)
+    assert ('<td class="stage">1</td>' in refresh_job(owner, job).content.decode()) == multi_stage
 
 
 def test_rows_are_those_of_the_result(job: Job) -> None:
@@ -108,10 +111,18 @@ def test_rows_are_those_of_the_result(job: Job) -> None:
 
 def test_the_verdict_so_far_is_shown(owner: Membership, job: Job) -> None:
     publish(job, best=entries(1200, 1007, 800))
-    assert "Verdict Best: set 1200 , +20.0 % ± 0.9 (partial result)" in text_of(refresh_job(owner, job))
+    assert "Best: set 1200 , +20.0 % ± 0.9 so far" in text_of(refresh_job(owner, job))
     publish(job, best=entries(1001, 1000))
     text = text_of(refresh_job(owner, job))
-    assert "Verdict No variant is clearly better than your baseline (partial result)" in text
+    assert "No variant is clearly better than your baseline so far" in text
+
+
+def test_variants_of_an_earlier_stage_can_still_be_the_best(job: Job) -> None:
+    later, earlier = entries(1101, 1100)
+    publish(job, best=[replace(later, stage=2), earlier])
+    verdict = live_of(job).verdict
+    assert verdict is not None
+    assert verdict.text == "2 variants are tied for best, about +10.1 % so far"
 
 
 def test_the_margin_considers_all_variants(job: Job) -> None:
@@ -133,7 +144,7 @@ def test_the_margin_considers_variants_of_earlier_stages(job: Job) -> None:
 
 
 def test_the_margin_considers_how_replicates_differ(job: Job) -> None:
-    for widening, text in ((1.0, "+5.0 % ± 0.8 (partial result)"), (3.0, "+5 % ± 2 (partial result)")):
+    for widening, text in ((1.0, "+5.0 % ± 0.8 so far"), (3.0, "+5 % ± 2 so far")):
         publish(job, widening=widening, best=entries(1050, 1000))
         verdict = live_of(job).verdict
         assert verdict is not None
