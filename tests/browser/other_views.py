@@ -127,7 +127,7 @@ def failing_site(stack: Stack, log: Path) -> Iterator[tuple[str, list[View]]]:
         yield (
             f"http://127.0.0.1:{web.port}",
             [
-                at("maintenance", "/example"),
+                at("maintenance", "/docs"),
                 at("error-500", SHARED),
                 View("error-503", lose_database),
                 at("error-429", SHARED),
