@@ -152,7 +152,8 @@ def _spread(side: Side) -> Spread | None:
     figure = side.figure
     if figure is None:
         return None
-    return Spread(mean=figure.mean, error=figure.error, low=figure.low, high=figure.high, median=figure.median)
+    entry = figure.entry
+    return Spread(mean=entry.mean, error=entry.error, low=figure.low, high=figure.high, median=figure.median)
 
 
 def _kind(difference: float, *, is_clear: bool) -> str:

@@ -129,15 +129,6 @@ class Figure:
     high: float
     median: float | None = None
 
-    @property
-    def mean(self) -> float:
-        return self.entry.mean
-
-    @property
-    def error(self) -> float:
-        """Return half of the 95 % interval of the mean."""
-        return self.entry.error
-
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
@@ -158,6 +149,8 @@ class Side:
     talents: str = ""
     abilities: Sequence[Ability] | None = None
     profile: Lines | None = None
+    # By what factor the replicates of its profilesets differed more than reported
+    widening: float = 1.0
     # Only in comparisons of two jobs
     variants: Compared | None = None
 
@@ -225,6 +218,7 @@ def _side(job: Job, found: Details | None, profile: Lines | None, variants: Comp
         talents=actor.talents or entry.get("talents", ""),
         abilities=actor.abilities or None,
         profile=profile,
+        widening=float(job.summary["multiStage"].get("widening", 1.0)),
         variants=variants,
     )
 
@@ -315,10 +309,11 @@ def compare(sides: Sequence[Side]) -> Comparison:
     base = None if first is None else sides[first]
     max_listed = diff.MAX_LISTED // max(len(sides) - 1, 1)
     others = sum(side.figure is not None for side in sides) - 1
-    changes = [
-        _change(side.figure, base.figure, comparisons=others) if base and side is not base else None
-        for side in sides
-    ]
+    variants = _common_variants(sides)
+    if variants:
+        changes: list[Pair | None] = [None, variants.baseline]
+    else:
+        changes = [_change(side, base, comparisons=others) if base and side is not base else None for side in sides]
     margins = [change.margin if change else math.inf for change in changes]
     return Comparison(
         sides=sides,
@@ -330,7 +325,7 @@ def compare(sides: Sequence[Side]) -> Comparison:
         abilities=[] if first is None else _abilities(sides, margins, first=first),
         ability_margin=max(filter(math.isfinite, margins), default=0.0),
         profiles=[_profile_diff(side, base, max_listed=max_listed) for side in sides],
-        variants=_common_variants(sides),
+        variants=variants,
     )
 
 
@@ -342,12 +337,13 @@ def _common_variants(sides: Sequence[Side]) -> CommonVariants | None:
     return common_variants(first, second) if first and second else None
 
 
-def _change(figure: Figure | None, base: Figure | None, *, comparisons: int) -> Pair | None:
+def _change(side: Side, base: Side, *, comparisons: int) -> Pair | None:
     """Return a figure compared with the first one, or None if the figures are not of the same kind."""
-    if not figure or not base or figure.metric != base.metric:
+    if not side.figure or not base.figure or side.figure.metric != base.figure.metric:
         return None
-    margin = margin_between(base.entry, figure.entry, factor=widened(comparisons))
-    return Pair(name="", first=base.entry, second=figure.entry, margin=margin)
+    first, second = base.figure.entry, side.figure.entry
+    factor = widened(comparisons) * max(base.widening, side.widening)
+    return Pair(name="", first=first, second=second, margin=margin_between(first, second, factor=factor))
 
 
 def _options(sides: Sequence[Side]) -> list[Row]:

@@ -7,7 +7,7 @@ compressed with zlib.
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
+from itertools import count, repeat
 from typing import Any, NamedTuple
 
 from jobs.artifacts import retention
@@ -84,6 +84,9 @@ def _compressed(profilesets: Sequence[Profileset]) -> bytes:
         "means": [_short(each.statistics.mean) for each in profilesets],
         "errors": [_short(each.statistics.mean_error) for each in profilesets],
         "stages": [each.stage for each in profilesets],
+        "fewFights": [
+            int(has_few_fights(each.statistics.stddev, each.statistics.mean_stddev)) for each in profilesets
+        ],
     }
     text = json.dumps(columns, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return zlib.compress(text.encode())
@@ -117,6 +120,11 @@ def unpacked(content: bytes) -> list[Entry]:
     """Return the profilesets of a stored list, best first; none if it is unreadable."""
     try:
         columns = json.loads(zlib.decompressobj().decompress(content, _UNPACKED_BYTES))
-        return list(map(Entry, count(1), *(columns[name] for name in ("names", "means", "errors", "stages"))))
+        found = map(Entry, count(1), *(columns[name] for name in ("names", "means", "errors", "stages")))
+        # Lists of an earlier version do not have the column.
+        few = columns.get("fewFights") or repeat(0)
+        return [
+            entry._replace(has_few_fights=True) if each else entry for entry, each in zip(found, few, strict=False)
+        ]
     except (zlib.error, ValueError, KeyError, TypeError):
         return []

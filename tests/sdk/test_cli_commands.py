@@ -202,17 +202,36 @@ def test_a_comparison_matches_names_and_marks_clear_differences(simctl: Simctl, 
     assert (rows["hat"][1]["exceedsError"], rows["ring"][1], rows["boots"][0]) == (True, None, None)
     lines = simctl("compare", "1", "2").stdout.splitlines()
     (hat,) = [line for line in lines if line.startswith("hat")]
-    assert hat.split() == ["hat", "1,010", "3", "1,020", "3", "+1.0", "%", "±", "0.4", "*"]
+    assert hat.split() == ["hat", "1,010", "3", "1,020", "3", "+1.0", "%", "±", "0.5", "*"]
 
 
-def test_a_comparison_uses_the_widest_factor_of_the_verdicts(simctl: Simctl, service: Service) -> None:
+def test_a_comparison_counts_names_that_are_not_listed(simctl: Simctl, service: Service) -> None:
+    for job, mean in (("1", 1000.0), ("2", 1009.0)):
+        result = with_means("Mage", 900.0, hat=mean)
+        result.body["result"]["summary"]["mainActor"]["profilesets"]["count"] = 5000
+        service.answers[f"GET /v1/sim/jobs/{job}/result"] = [result]
+    (_, row) = document(simctl, "compare", "1", "2")["rows"]
+    assert row["figures"][1]["exceedsError"] is False
+
+
+def test_jobs_with_different_metrics_are_not_compared(simctl: Simctl, service: Service) -> None:
+    for job, metric in (("1", "dps"), ("2", "raid_dps")):
+        result = with_means("Mage", 1000.0)
+        result.body["result"]["summary"]["metric"] = metric
+        service.answers[f"GET /v1/sim/jobs/{job}/result"] = [result]
+    done = simctl("compare", "1", "2")
+    assert done.returncode == Exit.NOT_COMPLETED
+    assert "different metrics" in done.stderr
+
+
+def test_a_comparison_uses_what_replicates_showed(simctl: Simctl, service: Service) -> None:
     first, second = with_means("Mage", 1000.0, hat=1010.0), with_means("Mage", 1004.0, hat=1020.0)
-    second.body["result"]["verdict"]["factor"] = 3.0
+    second.body["result"]["summary"]["multiStage"]["widening"] = 3.0
     service.answers["GET /v1/sim/jobs/1/result"] = [first]
     service.answers["GET /v1/sim/jobs/2/result"] = [second]
     lines = simctl("compare", "1", "2").stdout.splitlines()
     (hat,) = [line for line in lines if line.startswith("hat")]
-    assert hat.split() == ["hat", "1,010", "3", "1,020", "3", "+1", "%", "±", "1"]
+    assert hat.split() == ["hat", "1,010", "3", "1,020", "3", "+1", "%", "±", "2"]
 
 
 def test_a_comparison_without_known_errors_marks_nothing(simctl: Simctl, service: Service) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from simservice_client.cli import arguments, formats, logs, text
 from simservice_client.cli.parser import COMMANDS, make_parser
-from simservice_client.models import LogEntry
+from simservice_client.models import ActorFigures, LogEntry
 from simservice_client.submissions import Options
 
 SECRETS = {"bnet_client_id", "bnet_client_secret"}
@@ -88,9 +88,20 @@ def test_every_command_takes_the_common_options_on_both_sides(command: str) -> N
         assert (chosen.url, chosen.json) == ("http://x", True)
 
 
+def figures(mean: float = 100.0, error: float = 3.0, *, fights: int = 80) -> ActorFigures:
+    standard = error / 1.96
+    spread = {"mean_stddev": standard, "stddev": standard * (fights + 0.5) ** 0.5, "min": 0.0, "max": 1.0}
+    return ActorFigures(name="", mean=mean, mean_error=error, **spread)
+
+
 def test_the_margin_of_a_difference_combines_both_errors_and_the_factor() -> None:
-    assert formats.margin_between(3.0, 4.0, factor=2.0) == 10.0
-    assert formats.margin_between(3.0, 0.0, factor=2.0) is None
+    assert formats.margin_between(figures(), figures(error=4.0), factor=2.0) == 10.0
+    assert formats.margin_between(figures(), figures(mean=0.0, error=0.0), factor=2.0) == 6.0
+
+
+@pytest.mark.parametrize("other", [figures(error=0.0), figures(fights=79)])
+def test_a_margin_is_unknown_without_both_errors(other: ActorFigures) -> None:
+    assert formats.margin_between(figures(), other, factor=2.0) is None
 
 
 def test_a_change_from_zero_is_unknown() -> None:

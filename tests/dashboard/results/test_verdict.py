@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from clients.accounts import default_client
 from clients.models import Membership
 from dashboard.public.card.content import card_of
 from jobs.models import Job
+from jobs.results.comparison import compare, sides_of
 from jobs.results.verdicts import verdict_of
+from simservice_client.cli.compare import rows_of
 from simservice_client.cli.console import Console
+from simservice_client.cli.formats import margin_between
 from simservice_client.cli.ranking import print_figures
 from simservice_client.models import JobResult
 from tests.conftest import Api
@@ -88,6 +92,54 @@ def test_every_surface_says_the_same(owner: Membership, kind: str, capsys: pytes
     rows = table_of(HttpClient().get(f"/share/{job.share_token}/ranking.csv"))
     leaders = [row["name"] for row in rows if row["verdict"] == kind]
     assert leaders == list(found.names)
+
+
+def weak(name: str, mean: float) -> dict[str, Any]:
+    """Return a variant with an error of too few fights."""
+    return {**figures(name, mean, error=0.5), "stddev": 2.0, "stage": 1}
+
+
+def test_simctl_prints_the_margins_of_the_page(owner: Membership, capsys: pytest.CaptureFixture[str]) -> None:
+    built = variants(ring=120.0, hat=105.0)
+    built["mainActor"]["profilesets"] = {"count": 3, "results": [weak("belt", 130.0), *results_in(built)]}
+    job = job_with(owner, built)
+    print_figures(Console(), result_of(job, owner))
+    (printed,) = [line for line in capsys.readouterr().out.splitlines() if " belt " in line]
+    assert printed.split() == ["1", "belt", "130", "0", "+30.0", "%"]
+    rows = table_of(HttpClient().get(f"/share/{job.share_token}/ranking.csv"))
+    assert [row["margin_percent"] for row in rows if row["name"] == "belt"] == [""]
+
+
+def results_in(job_summary: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(job_summary["mainActor"]["profilesets"]["results"])
+
+
+def result_of(job: Job, owner: Membership) -> JobResult:
+    return JobResult.from_json(Api(make_key(owner.account)[1]).get(f"jobs/{job.pk}/result").json())
+
+
+@pytest.mark.parametrize("widening", [1.0, 2.0])
+def test_simctl_compares_jobs_as_their_page_does(owner: Membership, widening: float) -> None:
+    summaries = [variants(ring=120.0, hat=105.0, belt=100.0), variants(ring=122.9, hat=108.5, boots=90.0)]
+    for built, mean in zip(summaries, (115.0, 125.0), strict=True):
+        built["mainActor"]["profilesets"] = {"count": 4, "results": [weak("cap", mean), *results_in(built)]}
+    if widening > 1:
+        summaries[1]["multiStage"] = {**SINGLE, "widening": widening}
+    jobs = [job_with(owner, built) for built in summaries]
+    compared = compare(sides_of(jobs, is_public=False))
+    assert compared.variants is not None
+    assert compared.changes[1] == compared.variants.baseline
+    pairs = {pair.name: pair for pair in compared.variants.pairs}
+    first, *rows = rows_of([result_of(job, owner) for job in jobs])
+    for row, pair in [(first, compared.variants.baseline), *((row, pairs.pop(row.name, None)) for row in rows)]:
+        base, other = row.figures
+        margin = margin_between(base, other, factor=row.factor) if base and other else None
+        known = pair.margin if pair and math.isfinite(pair.margin) else None
+        assert margin == (pytest.approx(known) if known else None), row.name
+    assert not pairs
+    kinds = {pair.name: pair.kind for pair in compared.variants.pairs}
+    gain = "gain" if widening == 1 else "even"
+    assert kinds == {"cap": "even", "ring": gain, "hat": gain}
 
 
 def test_the_ranking_is_a_csv_table(owner: Membership) -> None:

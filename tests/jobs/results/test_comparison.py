@@ -158,7 +158,7 @@ def test_a_job_with_several_actors_shows_the_first() -> None:
     actors = {"count": 2, "results": entries}
     side = compare(make_result(summary() | {"mainActor": None, "actors": actors})).sides[0]
     assert side.figure is not None
-    assert (side.actor, side.actors, side.figure.mean) == ("One", 2, 7.0)
+    assert (side.actor, side.actors, side.figure.entry.mean) == ("One", 2, 7.0)
 
 
 def test_options_differ_if_two_known_values_do() -> None:

@@ -1,7 +1,9 @@
 """The stored list of all profilesets of a job."""
 
+import json
 import os
 import zlib
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -37,6 +39,18 @@ def test_a_long_list_is_stored_best_first() -> None:
     entries = rankings.unpacked(content)
     assert entries[0] == Entry(1, "set 200", 300.0, 0.98, 2)
     assert [entry.number for entry in entries] == list(range(1, LISTED + 2))
+
+
+def test_a_long_list_keeps_which_errors_are_unknown() -> None:
+    many = profilesets(LISTED + 1)
+    many[0] = replace(many[0], statistics=replace(many[0].statistics, stddev=4.0))
+    content = rankings.packed(many)
+    assert content is not None
+    assert [entry.name for entry in rankings.unpacked(content) if entry.has_few_fights] == ["set 0"]
+    columns = json.loads(zlib.decompress(content))
+    del columns["fewFights"]
+    earlier = rankings.unpacked(zlib.compress(json.dumps(columns).encode()))
+    assert (len(earlier), any(entry.has_few_fights for entry in earlier)) == (LISTED + 1, False)
 
 
 def test_a_list_that_does_not_fit_is_cut_at_its_end() -> None:

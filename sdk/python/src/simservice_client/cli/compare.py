@@ -1,34 +1,35 @@
-"""`simctl compare`: the means of jobs side by side."""
+"""`simctl compare`: the means of jobs side by side.
+
+Differences are clear by the rule of the service's page: the margins of all of them hold together with a probability
+of 95 %.
+"""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.exits import CommandError, Exit
-from simservice_client.cli.formats import UNKNOWN, margin_between, percent_of, whole, with_margin
+from simservice_client.cli.formats import UNKNOWN, Figures, margin_between, percent_of, whole, with_margin
 from simservice_client.cli.session import open_client
 from simservice_client.models import JobResult, Summary
 
 CLEAR = "*"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A mean, its margin of error, and the factor that widens the margins of all differences of its job."""
-
-    mean: float
-    error: float
-    factor: float
+# The probability that at least one difference is clear by chance
+WRONG_PROBABILITY = 0.05
+# Standard errors in half of a 95 % confidence interval
+CONFIDENCE = 1.96
 
 
 @dataclass(frozen=True)
 class Row:
-    """The figures of one name in each job, None where it is absent."""
+    """The figures of one name in each job, None where it is absent. `factor` widens the margins of differences."""
 
     name: str
-    figures: Sequence[Figure | None]
+    figures: Sequence[Figures | None]
+    factor: float = 1.0
 
 
 def compare(arguments: Namespace, console: Console) -> int:
@@ -52,12 +53,41 @@ def compare(arguments: Namespace, console: Console) -> int:
 def rows_of(results: Sequence[JobResult]) -> list[Row]:
     """Return a row for the main actors, and one for each name of a profileset or another actor."""
     summaries = [_summary(result) for result in results]
-    factors = [result.verdict.factor if result.verdict else 1.0 for result in results]
-    named = [_named_figures(*each) for each in zip(summaries, factors, strict=True)]
-    main = [_main_figure(*each) for each in zip(summaries, factors, strict=True)]
-    rows = [Row(_main_name(summaries), main)] if any(main) else []
+    if len({summary.metric for summary in summaries}) > 1:
+        raise CommandError("the jobs have different metrics.", Exit.NOT_COMPLETED)
+    named = [_named_figures(summary) for summary in summaries]
+    main = [summary.main_actor for summary in summaries]
     names = dict.fromkeys(name for figures in named for name in figures)
-    return rows + [Row(name, [figures.get(name) for figures in named]) for name in names]
+    rows: list[tuple[str, Sequence[Figures | None]]] = [(_main_name(summaries), main)] if any(main) else []
+    rows += [(name, [figures.get(name) for figures in named]) for name in names]
+    comparisons = sum(_comparisons(summaries[0], other) for other in summaries[1:])
+    factor = _widened(comparisons) * max(summary.multi_stage.widening or 1.0 for summary in summaries)
+    return [Row(name, figures, factor) for name, figures in rows]
+
+
+def _comparisons(first: Summary, other: Summary) -> int:
+    """Return how many names two jobs have in common, with that of the main actors.
+
+    If a summary does not list all names, return how many they can have in common.
+    """
+    listed, counts = [_named_figures(summary) for summary in (first, other)], [_count(first), _count(other)]
+    is_complete = [len(each) for each in listed] == counts
+    common = len(listed[0].keys() & listed[1].keys()) if is_complete else min(counts)
+    return common + (first.main_actor is not None and other.main_actor is not None)
+
+
+def _count(summary: Summary) -> int:
+    """Return the number of profilesets, or of actors if there is no main actor."""
+    actor = summary.main_actor
+    found = summary.actors if actor is None else actor.profilesets
+    return found.count if found is not None else 0
+
+
+def _widened(comparisons: int) -> float:
+    """Return by what factor 95 % margins of error grow, so that all of these comparisons are right with 95 %."""
+    if comparisons <= 1:
+        return 1.0
+    return NormalDist().inv_cdf(1 - WRONG_PROBABILITY / (2 * comparisons)) / CONFIDENCE
 
 
 def _summary(result: JobResult) -> Summary:
@@ -67,25 +97,24 @@ def _summary(result: JobResult) -> Summary:
     return result.summary
 
 
-def _main_figure(summary: Summary, factor: float) -> Figure | None:
-    actor = summary.main_actor
-    return None if actor is None else Figure(actor.mean, actor.mean_error, factor)
-
-
 def _main_name(summaries: Sequence[Summary]) -> str:
     """Return the name of the main actors."""
     names = dict.fromkeys(summary.main_actor.name for summary in summaries if summary.main_actor is not None)
     return f"{' / '.join(names)} (baseline)"
 
 
-def _named_figures(summary: Summary, factor: float) -> Mapping[str, Figure]:
-    """Return the figures of the profilesets, or of the actors if there is no main actor."""
+def _named_figures(summary: Summary) -> Mapping[str, Figures]:
+    """Return the figures of the profilesets, or of the actors without a main actor: the best ones of each name."""
     actor = summary.main_actor
+    results: Sequence[Figures] = []
     if actor is not None:
         results = actor.profilesets.results if actor.profilesets is not None else []
-        return {each.name: Figure(each.mean, each.mean_error, factor) for each in results}
-    actors = summary.actors.results if summary.actors is not None else []
-    return {each.name: Figure(each.mean, each.mean_error, factor) for each in actors}
+    elif summary.actors is not None:
+        results = summary.actors.results
+    figures: dict[str, Figures] = {}
+    for each in results:
+        figures.setdefault(each.name, each)
+    return figures
 
 
 def _columns(jobs: int) -> list[Column]:
@@ -105,29 +134,25 @@ def _cells(row: Row) -> list[str]:
     base, *others = row.figures
     cells = [row.name, *_figure_cells(base)]
     for figure in others:
-        cells += [*_figure_cells(figure), _change_cell(figure, base)]
+        cells += [*_figure_cells(figure), _change_cell(figure, base, factor=row.factor)]
     return cells
 
 
-def _figure_cells(figure: Figure | None) -> list[str]:
-    return [UNKNOWN, ""] if figure is None else [whole(figure.mean), whole(figure.error)]
+def _figure_cells(figure: Figures | None) -> list[str]:
+    return [UNKNOWN, ""] if figure is None else [whole(figure.mean), whole(figure.mean_error)]
 
 
-def _change_cell(figure: Figure | None, base: Figure | None) -> str:
+def _change_cell(figure: Figures | None, base: Figures | None, *, factor: float) -> str:
     if figure is None or base is None:
         return ""
-    change = with_margin(figure.mean, base.mean, margin=_margin(figure, base))
-    return f"{change} {CLEAR if _is_clear(figure, base) else ' '}"
+    change = with_margin(figure.mean, base.mean, margin=margin_between(figure, base, factor=factor))
+    return f"{change} {CLEAR if _is_clear(figure, base, factor=factor) else ' '}"
 
 
-def _is_clear(figure: Figure, base: Figure) -> bool:
+def _is_clear(figure: Figures, base: Figures, *, factor: float) -> bool:
     """Return whether two means clearly differ. Without their errors, that is unknown."""
-    margin = _margin(figure, base)
+    margin = margin_between(figure, base, factor=factor)
     return margin is not None and abs(figure.mean - base.mean) > margin
-
-
-def _margin(figure: Figure, base: Figure) -> float | None:
-    return margin_between(figure.error, base.error, factor=max(figure.factor, base.factor))
 
 
 def _job_json(result: JobResult) -> dict[str, Any]:
@@ -136,14 +161,15 @@ def _job_json(result: JobResult) -> dict[str, Any]:
 
 def _row_json(row: Row) -> dict[str, Any]:
     base = row.figures[0]
-    return {"name": row.name, "figures": [_figure_json(figure, base) for figure in row.figures]}
+    return {"name": row.name, "figures": [_figure_json(figure, base, factor=row.factor) for figure in row.figures]}
 
 
-def _figure_json(figure: Figure | None, base: Figure | None) -> dict[str, Any] | None:
+def _figure_json(figure: Figures | None, base: Figures | None, *, factor: float) -> dict[str, Any] | None:
     """Return a figure and its difference from the first job's."""
     if figure is None:
         return None
-    known = {"mean": figure.mean, "meanError": figure.error}
+    known = {"mean": figure.mean, "meanError": figure.mean_error}
     if base is None or figure is base:
         return {**known, "percent": None, "exceedsError": None}
-    return {**known, "percent": percent_of(figure.mean, base.mean), "exceedsError": _is_clear(figure, base)}
+    is_clear = _is_clear(figure, base, factor=factor)
+    return {**known, "percent": percent_of(figure.mean, base.mean), "exceedsError": is_clear}

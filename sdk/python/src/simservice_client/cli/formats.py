@@ -4,6 +4,9 @@ import math
 from datetime import datetime
 
 from simservice_client import Cancellation
+from simservice_client.models import ActorFigures, MainActor, ProfilesetFigures
+
+Figures = ActorFigures | MainActor | ProfilesetFigures
 
 STATUS_COLOURS = {
     "completed": "green",
@@ -13,6 +16,8 @@ STATUS_COLOURS = {
     "running": "yellow",
 }
 UNKNOWN = "-"
+# With fewer fights, errors are unknown.
+MIN_FIGHTS = 80
 
 
 def whole(value: float | None) -> str:
@@ -40,9 +45,9 @@ def with_margin(value: float, base: float, *, margin: float | None) -> str:
     percent = percent_of(value, base)
     if percent is None:
         return UNKNOWN
-    if margin is None:
+    width = None if margin is None else margin / abs(base) * 100
+    if not width:
         return f"{percent:+z,.1f} %"
-    width = margin / abs(base) * 100
     decimals = min(max(-math.floor(math.log10(float(f"{width:.0e}"))), 0), 2)
     return f"{percent:+z,.{decimals}f} % ± {max(width, 10.0**-decimals):,.{decimals}f}"
 
@@ -52,12 +57,20 @@ def percent_of(value: float, base: float) -> float | None:
     return (value - base) / abs(base) * 100 if base else None
 
 
-def margin_between(error: float, other: float, *, factor: float) -> float | None:
+def margin_between(first: Figures, second: Figures, *, factor: float) -> float | None:
     """Return the margin of error of the difference of two means, None if an error is unknown.
 
-    `factor` is the one of the verdict.
+    `factor` widens it for the number of comparisons, as a verdict does.
     """
-    return factor * math.hypot(error, other) if error and other else None
+    if not (_has_error(first) and _has_error(second)):
+        return None
+    return factor * math.hypot(first.mean_error, second.mean_error)
+
+
+def _has_error(figures: Figures) -> bool:
+    """Return whether the error of a mean is known, by the service's rule. A mean without any damage has none."""
+    fights = (figures.stddev / figures.mean_stddev) ** 2 if figures.mean_stddev > 0 else 0.0
+    return not 0 < fights < MIN_FIGHTS and (figures.mean_error > 0 or figures.mean == 0)
 
 
 def duration(seconds: float | None) -> str:

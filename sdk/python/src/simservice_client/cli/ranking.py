@@ -73,7 +73,7 @@ def _ranking_cells(each: Ranked, base: MainActor, factor: float) -> list[str]:
     figures = [whole(each.mean), whole(each.mean_error)]
     if each is base:
         return [f"{base.name} (baseline)", *figures, ""]
-    margin = margin_between(each.mean_error, base.mean_error, factor=factor)
+    margin = margin_between(each, base, factor=factor)
     return [each.name, *figures, with_margin(each.mean, base.mean, margin=margin)]
 
 
