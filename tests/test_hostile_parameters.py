@@ -4,19 +4,30 @@ Routes come from the URL configuration, parameters from what each view looks up,
 fields of its models, so the tests also cover new ones.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
+from allauth.usersessions.models import UserSession
+from django.apps import apps
 from django.contrib import admin
+from django.contrib.auth.models import Group
 from django.db import connection as database
 from django.db import models
 from django.http import QueryDict
 from django.test import Client as HttpClient
 from django.urls import reverse
+from django.utils import timezone
 
+from billing import ledger
+from billing.models import GrantReason
+from clients.models import Membership
+from privacy.models import AccountDeletion
 from simservice.api.operations import operation_of
+from tests.factories import make_export, make_invitation, make_member, make_running_job
 from tests.routes import (
     ADMIN,
     LOGIN_ROUTES,
@@ -34,6 +45,7 @@ from tests.routes import (
     logged_in_operator,
     world,
 )
+from tests.webhooks.helpers import make_event_in
 
 __all__ = ["admin_browser", "browsers", "logged_in", "logged_in_operator", "world"]
 pytestmark = [
@@ -68,6 +80,9 @@ OF_THE_ADMIN = {"q", "o", "e", "p", "all", "_popup", "_to_field", "_changelist_f
 OF_COMPLETIONS = {"app_label", "model_name", "field_name", "term"}
 MOMENTS = ("gte", "lt", "year", "month", "day")
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
+LABELS = {model._meta.label_lower for model in MODELS}
+# Pages of the admin that nobody can open: most objects cannot be added or deleted there
+CLOSED = re.compile(r".*/(add|delete)/|admin/(autocomplete/|logout/|r/.*|\(\?P<url>\.\*\)\$)")
 
 
 @contextmanager
@@ -163,13 +178,48 @@ def test_lists_of_the_admin(
     assert failures(admin_browser, path, names) == []
 
 
+@pytest.fixture(scope="module")
+def admin_rows(world: World, logged_in: dict[str, HttpClient]) -> World:
+    """The world, with at least one object of each model of the admin."""
+    owner = Membership.objects.filter(account__name=logged_in["owner"].defaults["ACCOUNT"], role="owner").get()
+    make_running_job()
+    make_invitation(owner.account)
+    make_export(owner.account)
+    make_event_in("failed", days_ago=0)
+    ledger.grant(owner.account, 5, reason=GrantReason.GRANT_BETA)
+    AccountDeletion.objects.create(account=make_member().account, due_at=timezone.now())
+    Group.objects.create(name="support")
+    Authenticator.objects.create(user=owner.user, type=Authenticator.Type.TOTP, data={})
+    UserSession.objects.create(user=owner.user, ip="127.0.0.1", session_key="x", user_agent="x")
+    return world
+
+
+def admin_address(route: str, world: World) -> str:
+    """Return the address of a page of the admin, with the ids of existing objects."""
+    ids = {"job_id": world.job.pk, "account_id": world.job.account_id}
+    label = ".".join(route.split("/")[1:3])
+    if label in LABELS:
+        ids["object_id"] = ids["id"] = apps.get_model(label)._default_manager.latest("pk").pk
+    return address(route.replace("(?P<url>.*)", "nowhere"), **ids, app_label="jobs")
+
+
 @pytest.mark.parametrize("route", ADMIN)
-def test_other_pages_of_the_admin(route: str, admin_browser: HttpClient, settings: Any) -> None:
+def test_pages_of_the_admin(route: str, admin_rows: World, admin_browser: HttpClient, settings: Any) -> None:
     settings.ADMIN_REQUIRES_MFA = False
-    path = address(route)
+    path = admin_address(route, admin_rows)
+    assert CLOSED.fullmatch(route) or admin_browser.get(path).status_code < 400
     names = looked_up(admin_browser, path) | OF_COMPLETIONS
-    if admin_browser.get(path).status_code < 400:
-        assert failures(admin_browser, path, names) == []
+    assert failures(admin_browser, path, names) == []
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
+def test_ids_in_addresses_of_the_admin(model: type[models.Model], admin_browser: HttpClient, settings: Any) -> None:
+    settings.ADMIN_REQUIRES_MFA = False
+    admin_browser.raise_request_exception = False
+    for value in filter(None, VALUES):
+        for page in ("change", "history"):
+            path = f"/admin/{model._meta.label_lower.replace('.', '/')}/{value}/{page}/"
+            assert admin_browser.get(path).status_code < 500, path
 
 
 @pytest.mark.parametrize("route", sorted(LOGIN_ROUTES.keys() & ROUTES.keys()))
