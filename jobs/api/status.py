@@ -240,7 +240,10 @@ def _status_object(
         "statusReason": job.status_reason,
         "simcExitCode": job.simulator_exit_code,
         "queue": _queue(job, start),
-        "progress": cast(Progress, asdict(current)),
+        "progress": {
+            "percent": current.percent,
+            "stage": None if current.stage is None else cast(Stage, asdict(current.stage)),
+        },
         "pollAfterSeconds": poll_after_seconds(job, current, start=start),
         "logEntries": None if log_entries is None else [cast(LogEntry, asdict(entry)) for entry in log_entries],
         "startedAt": iso_or_none(job.started_at),
