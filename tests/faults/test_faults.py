@@ -247,7 +247,7 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 UNLIKELY = {"no fencing of tries"}
 
 
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("variant", [name for name in BROKEN if LONG or name not in UNLIKELY])
 def test_the_invariants_detect_a_missing_protection(variant: str, tmp_path: Path, server: RedisServer) -> None:
     chosen, expected = BROKEN[variant]

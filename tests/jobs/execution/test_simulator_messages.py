@@ -53,7 +53,7 @@ def test_a_completed_job_lists_its_warnings(
     job = run(key[0].client)
     assert api.get(f"jobs/{job.pk}/result").json()["result"]["summary"]["warnings"] == [EVIL]
     for page in pages_of(job):
-        assert "Warnings</h2>" in page
+        assert "Warning</h2>" in page
         assert "Unknown option &#x27;&lt;script&gt;top.x" in page
         assert "<script>top" not in page
 
