@@ -81,7 +81,7 @@ OF_COMPLETIONS = {"app_label", "model_name", "field_name", "term"}
 MOMENTS = ("gte", "lt", "year", "month", "day")
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 LABELS = {model._meta.label_lower for model in MODELS}
-# Pages of the admin that nobody can open: most objects cannot be added or deleted there
+# Pages that nobody can open, because most objects cannot be added or deleted in the admin
 CLOSED = re.compile(r".*/(add|delete)/|admin/(autocomplete/|logout/|r/.*|\(\?P<url>\.\*\)\$)")
 
 

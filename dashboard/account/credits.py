@@ -80,9 +80,8 @@ def _statement(
     found = statement.lines(fetched[:ROWS])
     jobs = queries.billed_jobs(account, [line.entry.job_id for line in found if line.entry.job_id])
     rows: list[dict[str, Any]] = []
-    left = now if after is None else carried
-    if kind:
-        left = None
+    # A filtered list lacks lines, so its balances would be wrong.
+    left = None if kind else now if after is None else carried
     for line in found:
         job = jobs.get(line.entry.job_id or 0)
         rows.append({"line": line, "job": job, "words": _words(line, job), "balance": left})

@@ -36,7 +36,7 @@ def compare(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         with snapshot():
             jobs = comparison.own_jobs(access.account, request.GET.getlist("job"))
             sides = sides_of(jobs, is_public=False) if len(jobs) >= MIN_JOBS else []
-            newest = job_list.newest(access.account, count=LISTED_JOBS) if len(jobs) < MAX_JOBS else []
+            newest = job_list.newest_ended(access.account, count=LISTED_JOBS) if len(jobs) < MAX_JOBS else []
     except CannotCompare as error:
         return render(
             request, "dashboard/compare.html", context | {"problem": comparison.PROBLEMS[error.problem]}, status=400

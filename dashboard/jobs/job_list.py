@@ -170,9 +170,10 @@ def filtered(account: Account, filters: dict[str, Any]) -> QuerySet[Job]:
     return Job.objects.filter(condition, account=account).order_by("-pk")
 
 
-def newest(account: Account, *, count: int) -> list[Job]:
-    """Return the account's newest jobs as rows of a list."""
-    return job_rows.described(_listed(filtered(account, NO_FILTERS).values("pk")[:count]))
+def newest_ended(account: Account, *, count: int) -> list[Job]:
+    """Return the account's newest ended jobs as rows of a list."""
+    ended = filtered(account, NO_FILTERS).filter(completed_at__isnull=False)
+    return job_rows.described(_listed(ended.values("pk")[:count]))
 
 
 def unfinished(account: Account, *, count: int) -> list[Job]:

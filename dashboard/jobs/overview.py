@@ -74,7 +74,7 @@ def overview(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "switched_off": [one for one in troubled if one.disabled_at],
         "unfinished": unfinished,
         "running": running_jobs(account, snapshot) if unfinished.active else [],
-        "recent": [job for job in job_list.newest(account, count=RECENT) if job.is_terminal],
+        "recent": job_list.newest_ended(account, count=RECENT),
         "balances": balances,
         "simulation": labels.duration(
             prices.seconds_for(balances.available, credits_per_second=account.plan.credits_per_second)

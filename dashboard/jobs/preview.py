@@ -37,13 +37,12 @@ def live_of(job: Job, progress: Progress) -> Live | None:
     if preview is None:
         return None
     metric, compared = METRICS[preview.metric], _compared(preview, progress, job)
-    return Live(
-        preview=preview,
-        time_left=labels.time_left(preview.seconds_left),
-        metric=metric,
-        verdict=None if compared is None else compared.verdict(unit=metric),
-        ranking=None if compared is None else _ranking_of(compared),
-    )
+    verdict = ranking = None
+    if compared is not None:
+        verdict = compared.verdict(unit=metric)
+        ranking = ranking_of(compared, Options(), count=len(compared.entries), from_baseline=True)
+    time_left = labels.time_left(preview.seconds_left)
+    return Live(preview=preview, time_left=time_left, metric=metric, verdict=verdict, ranking=ranking)
 
 
 def _compared(preview: Preview, progress: Progress, job: Job) -> Compared | None:
@@ -63,10 +62,6 @@ def _compared(preview: Preview, progress: Progress, job: Job) -> Compared | None
         is_running=True,
         has_stages=job.multi_stage,
     )
-
-
-def _ranking_of(compared: Compared) -> Ranking:
-    return ranking_of(compared, Options(), count=len(compared.entries), from_baseline=True)
 
 
 def milestone(heading: str, progress: Progress, *, is_running: bool) -> str:

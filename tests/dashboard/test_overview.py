@@ -14,6 +14,7 @@ from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import Membership
 from dashboard.jobs import attention
+from dashboard.jobs.compare import LISTED_JOBS
 from dashboard.jobs.overview import lanes_of
 from dashboard.results.day_charts import bars_by_day
 from jobs.lifecycle import usage
@@ -73,6 +74,15 @@ def test_running_jobs_come_first_with_their_progress(owner: Membership) -> None:
     assert "41 %" in running
     assert "Start unknown" in running
     assert "41 %" not in rest
+
+
+@pytest.mark.parametrize("page", ["", "compare"])
+def test_results_stay_listed_below_many_unfinished_jobs(owner: Membership, page: str) -> None:
+    client = default_client(owner.account)
+    ended = make_completed_job(client=client)
+    for _ in range(LISTED_JOBS):
+        make_job(client)
+    assert str(ended.pk) in browser_of(owner).get(f"/dashboard/{owner.account}/{page}").content.decode()
 
 
 def use_credits(owner: Membership, *, per_day: int) -> None:

@@ -16,7 +16,7 @@ from jobs.execution import conductor
 from jobs.execution.time_limits import JobLimit
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Try
-from jobs.live.progress import progress_of
+from jobs.live.progress import Progress, Publisher, progress_of
 from jobs.models import Artifact, Build, Job, Run
 from jobs.results import details
 from tests.conftest import Api
@@ -162,6 +162,19 @@ def test_the_best_survives_seeds_that_shift_results(tmp_path: Path) -> None:
 def test_without_replicates_the_same_seed_loses_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conductor, "widening", lambda *_: 1.0)
     assert "set 8" not in last_stage_of_shifted(tmp_path, seed=LOSES_WITHOUT_REPLICATES, errors=28)
+
+
+def test_margins_so_far_include_how_much_replicates_differed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[Progress] = []
+    monkeypatch.setattr(conductor, "widening", lambda *_: 1.5)
+    monkeypatch.setattr(Publisher, "publish", lambda _, progress: published.append(progress))
+    make_stand_in(tmp_path, STAND_IN + "\nprint('Generating', flush=True)\ntime.sleep(0.5)\nleave(names)")
+    assert run_staged().status == "completed"
+    assert {progress.stage.current: progress.widening for progress in published if progress.stage} == {
+        1: 1.0, 2: 1.5, 3: 1.5
+    }  # fmt: skip
 
 
 def test_equal_profilesets_are_not_culled(tmp_path: Path) -> None:
