@@ -96,6 +96,16 @@ def test_rows_say_their_stage_if_there_are_stages(owner: Membership, job: Job, *
     assert ('<td class="stage">1</td>' in refresh_job(owner, job).content.decode()) == multi_stage
 
 
+def test_rows_do_not_move_as_variants_finish(owner: Membership, job: Job) -> None:
+    captions = set()
+    for best in (entries(1100), entries(1100, 950), entries(90000, 1100, 950)):
+        publish(job, finished=len(best), best=best)
+        page = refresh_job(owner, job).content.decode()
+        captions.add(page.partition("<caption>")[2].partition("</caption>")[0])
+    assert len(captions) == 1
+    assert captions != {""}
+
+
 def test_rows_are_those_of_the_result(job: Job) -> None:
     job.character = "Frosty"
     publish(job, best=entries(1200, 1007, 800))

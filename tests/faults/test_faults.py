@@ -221,7 +221,7 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "no lease": ({"faults": ["kill"], "roles": ["worker"], "points": ["simulator started"]}, ["is lost: it is"]),
     "announcement instead of claim": (
-        {"faults": [], "workers": 2, "slots": 1},
+        {"faults": [], "workers": 2, "slots": 1, "lost_after_seconds": 20},
         [" went from ", "was claimed before"],
     ),
     "no fencing of tries": (
