@@ -1,6 +1,7 @@
 """How `simctl` prints texts, times and arguments of others."""
 
 import argparse
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -102,6 +103,11 @@ def test_the_margin_of_a_difference_combines_both_errors_and_the_factor() -> Non
 @pytest.mark.parametrize("other", [figures(error=0.0), figures(fights=79)])
 def test_a_margin_is_unknown_without_both_errors(other: ActorFigures) -> None:
     assert formats.margin_between(figures(), other, factor=2.0) is None
+
+
+def test_a_tiny_standard_error_is_known() -> None:
+    tiny = replace(figures(), mean_stddev=1e-300)
+    assert formats.margin_between(tiny, figures(), factor=1.0) == pytest.approx(3 * 2**0.5)
 
 
 def test_a_change_from_zero_is_unknown() -> None:

@@ -69,8 +69,8 @@ def margin_between(first: Figures, second: Figures, *, factor: float) -> float |
 
 def _has_error(figures: Figures) -> bool:
     """Return whether the error of a mean is known, by the service's rule. A mean without any damage has none."""
-    fights = (figures.stddev / figures.mean_stddev) ** 2 if figures.mean_stddev > 0 else 0.0
-    return not 0 < fights < MIN_FIGHTS and (figures.mean_error > 0 or figures.mean == 0)
+    root_of_fights = figures.stddev / figures.mean_stddev if figures.mean_stddev > 0 else 0.0
+    return not 0 < root_of_fights < math.sqrt(MIN_FIGHTS) and (figures.mean_error > 0 or figures.mean == 0)
 
 
 def duration(seconds: float | None) -> str:
