@@ -154,15 +154,21 @@ MEASURE = """
     (() => {
         const rows = [...document.querySelectorAll('.live-ranking tbody tr')].map((row) => row.offsetHeight);
         const root = document.documentElement, last = document.querySelector('#live').getBoundingClientRect();
-        const after = document.querySelector('footer').getBoundingClientRect().top + window.scrollY;
         const below = root.scrollHeight - Math.max(last.bottom + window.scrollY, root.clientHeight);
+        const body = document.querySelector('.live-ranking tbody');
+        body.hidden = true;
+        const after = document.querySelector('footer').getBoundingClientRect().top + window.scrollY;
+        body.hidden = false;
         return [rows, below, after - window.innerHeight];
     })()
 """
 
 
 def assert_rows_are_low(visitor: Visitor, *, height: int) -> None:
-    """Assert that no row is higher, and that the page ends after its content, below what the window shows first."""
+    """Assert that no row is higher, and that the page ends after its content.
+
+    Its footer is below what the window shows first, even before there are rows.
+    """
     heights, below, place = visitor.evaluate(MEASURE)
     assert 0 < max(heights) <= height
     assert below < MAX_MARGIN
