@@ -135,6 +135,8 @@ class FaultRun:
             worker.process.join(15)
             worker.signal(signal.SIGKILL)
             worker.process.join()
+            # The server can still execute a statement of a killed process, and hold its locks.
+            drop_connections(worker.spec.name)
         directories.remove_leftovers()
 
     def spec(self, role: str, number: int) -> WorkerSpec:
@@ -304,8 +306,9 @@ class FaultRun:
 
 
 def drop_connections(name: str) -> None:
-    """Close a worker's database connections, as a network failure does."""
+    """Close a worker's database connections, as a network failure does, and wait until they have ended."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE %s", [f"{name}:%"]
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE %s",
+            [f"{name}:%"],
         )
