@@ -37,7 +37,13 @@ HEARTBEAT_SECONDS = 0.4
 # A process that pauses inside a transaction loses it, and its locks, after this time.
 IDLE_IN_TRANSACTION_SECONDS = 2.0
 DISCONNECTED_SECONDS = 10.0
-SNAPSHOT_MARK = "snapshot xmin "
+SNAPSHOT_MARK = "all ended before "
+# All transactions of this database with lower numbers have ended. The `xmin` of a snapshot is lower while a
+# transaction of another database runs, such as that of a parallel test. The activity is read after the snapshot.
+ALL_ENDED_BEFORE = """
+    SELECT least(pg_snapshot_xmax(pg_current_snapshot())::text::bigint, min(backend_xid::text::bigint))
+    FROM pg_stat_activity WHERE datname = current_database()
+"""
 # How long a fault may wait at a point that the process does not reach.
 ARMED_SECONDS = 3.0
 
@@ -165,7 +171,7 @@ def record_snapshots_in_claims() -> None:
 
     def with_snapshot() -> str:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
+            cursor.execute(ALL_ENDED_BEFORE)
             (ended_before,) = cursor.fetchone()
         return f"{slot_name()} {SNAPSHOT_MARK}{ended_before}"
 

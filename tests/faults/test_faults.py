@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.db import connection
@@ -247,6 +248,15 @@ BROKEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 UNLIKELY = {"no fencing of tries"}
 
 
+@pytest.fixture
+def _transaction_elsewhere(transactional_db: None) -> Iterator[None]:
+    """Keep a transaction of another database open, as parallel tests do."""
+    with psycopg.connect(**connection.get_connection_params() | {"dbname": "postgres"}) as other:
+        other.execute("SET idle_in_transaction_session_timeout = 0; SELECT pg_current_xact_id()")
+        yield
+
+
+@pytest.mark.usefixtures("_transaction_elsewhere")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("variant", [name for name in BROKEN if LONG or name not in UNLIKELY])
 def test_the_invariants_detect_a_missing_protection(variant: str, tmp_path: Path, server: RedisServer) -> None:
