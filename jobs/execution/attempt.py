@@ -117,8 +117,6 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
         lease.retry(lambda: conclude(job, job_moves.INTERNAL, []))
-        # Helpers may still run shards, whose ends are no longer recorded.
-        lease.retry(lambda: job_moves.end_lost_runs(job))
 
 
 def _discard(job: Job, stored: list[Artifact]) -> None:

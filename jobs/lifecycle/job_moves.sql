@@ -107,6 +107,10 @@ ended_at = statement_timestamp(), wall_ms = %(wall_ms)s, cpu_ms = %(cpu_ms)s,
 peak_memory_bytes = %(peak_memory_bytes)s, exit_code = %(exit_code)s, stopped_for = %(stopped_for)s,
 sandbox_layers = %(layers)s
 
+-- part: lost_run
+-- Columns of a run whose end is unknown, because its slot lost it, for use in an UPDATE.
+ended_at = statement_timestamp(), stopped_for = 'lost'
+
 -- name: end_run
 -- Record how a run ended, unless it was already recorded as lost. Return `count` ids for the rows of its artifacts.
 WITH ended AS (
@@ -125,7 +129,7 @@ RETURNING cancel_requested_at IS NOT NULL
 SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE
 
 -- name: end_job
--- End a job if it still has the expected status and attempt and its hold can be settled. Its row and its account's
+-- End a job, and its runs as lost, if it still has the expected status and attempt and its hold can be settled. Its row and its account's
 -- balance must be locked. If it ended, return the seconds since its first simulator started, or null if none did.
 WITH ended AS (
     UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
@@ -139,6 +143,9 @@ WITH ended AS (
 ), event AS (
     INSERT INTO jobs_jobevent (job_id, at, from_status, to_status, attempt, reason)
     SELECT id, statement_timestamp(), %(from_status)s, status, attempt, coalesce(status_reason, '') FROM ended
+), lost_runs AS (
+    UPDATE jobs_run SET {lost_run} FROM ended
+    WHERE jobs_run.job_id = ended.id AND jobs_run.attempt = ended.attempt AND jobs_run.ended_at IS NULL
 ), settling AS (
     SELECT id AS job_id FROM ended
 ), {settlement}, counted AS (

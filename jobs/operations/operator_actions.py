@@ -64,6 +64,5 @@ def release(job: Job, *, by: Actor) -> MoveResult:
     with transaction.atomic():
         result = job_moves.finish(current, outcome)
         if result:
-            job_moves.end_lost_runs(current)
             audit.record(job.account_id, Action.JOB_RELEASED, by=by, target_id=job.pk, target=job)
     return result

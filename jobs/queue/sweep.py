@@ -6,7 +6,6 @@ Each part works in bounded batches and with guarded moves, so two sweeps at once
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 from django.conf import settings
@@ -20,7 +19,6 @@ from jobs.artifacts import credentials
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
 from jobs.lifecycle import job_moves, shard_moves, transitions
 from jobs.lifecycle.job_moves import Outcome
-from jobs.live.progress import last_percent
 from jobs.models import Build, Job, JobEvent, Run
 from jobs.queue import announcements, forecast
 from simservice.clocks import database_time
@@ -98,13 +96,7 @@ def recover(job: Job, *, reason: str = "", guard: Q = job_moves.LEASE_EXPIRED) -
     if job.cancel_requested_at or lost_attempts(job) < settings.MAX_ATTEMPTS:
         reason = reason or f"{job.worker} stopped renewing its lease"
         return job_moves.requeue(job, reason=reason, cause=ReturnCause.LOST, guard=guard)
-    # Read Redis before the transaction, so that a slow Redis does not prolong it.
-    outcome = replace(interrupted(job), percent=last_percent(job))
-    with transaction.atomic():
-        ended = job_moves.finish(job, outcome, guard=guard)
-        if ended:
-            job_moves.end_lost_runs(job)
-    return ended
+    return job_moves.finish(job, interrupted(job), guard=guard)
 
 
 def lost_attempts(job: Job) -> int:

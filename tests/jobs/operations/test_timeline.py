@@ -97,7 +97,13 @@ def test_changes_of_the_same_moment_keep_their_order() -> None:
 
 def test_the_end_of_a_simulator_tells_what_it_used_and_lacked() -> None:
     job = make_full_job()
-    end = {"ended_at": job.created_at, "wall_ms": 1540, "exit_code": "0", "peak_memory_bytes": 3 * 2**20}
+    end = {
+        "ended_at": job.created_at,
+        "wall_ms": 1540,
+        "exit_code": "0",
+        "peak_memory_bytes": 3 * 2**20,
+        "stopped_for": "",
+    }
     Run.objects.filter(job=job).update(**end, sandbox_layers=["bubblewrap", "own_uid", "rlimits", "seccomp"])
     (told,) = [text for text in texts_of(job, Run) if "simulator ended" in text]
     assert told.endswith(": simulator ended, exit status 0 after 1.5 s, 3 MiB, without network namespace")
@@ -109,7 +115,7 @@ def test_successful_runs_of_a_stage_are_told_together() -> None:
     start, minute = run.started_at, timedelta(minutes=1)
     for shard, code in enumerate(("0", "0", "1", "0")):
         run.pk, run.shard, run.seat, run.exit_code, run.wall_ms = None, shard, shard % 2, code, 1500
-        run.try_number, run.peak_memory_bytes = 2, shard * 2**20
+        run.try_number, run.peak_memory_bytes, run.stopped_for = 2, shard * 2**20, ""
         run.sandbox_layers = ["bubblewrap", "own_uid", "network_namespace", "rlimits"]
         run.started_at, run.ended_at = start + shard * minute, start + (shard + 5) * minute
         run.save()

@@ -35,6 +35,10 @@ def requeue(stage: ShardedStage) -> None:
     assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
 
 
+def fail(stage: ShardedStage) -> None:
+    assert job_moves.finish(Job.objects.get(pk=stage.job_id), job_moves.INTERNAL)
+
+
 def cancel(stage: ShardedStage) -> None:
     job_moves.request_cancel(stage.job)
 
@@ -228,7 +232,7 @@ def test_an_outdated_try_changes_nothing() -> None:
     assert (run_of(zombie).wall_ms, run_of(zombie).stopped_for) == (None, "lost")
 
 
-@pytest.mark.parametrize("make_void", [requeue, remove])
+@pytest.mark.parametrize("make_void", [requeue, fail, remove])
 def test_a_void_try_changes_nothing(make_void: Callable[[ShardedStage], None]) -> None:
     stage = make_stage()
     shard, run_id = started(stage)
@@ -336,14 +340,15 @@ def test_a_run_is_not_recorded_while_its_job_is_requeued() -> None:
     assert not Run.objects.filter(job=stage.job_id, shard=shard.number).exists()
 
 
-def test_a_shard_that_ends_while_its_job_is_requeued_is_void() -> None:
-    """The end reads the job before the change, then waits for the run. The lost attempt counts."""
+@pytest.mark.parametrize(("over", "status"), [(requeue, Status.QUEUED), (fail, Status.FAILED)])
+def test_a_shard_that_ends_after_its_attempt_is_void(over: Callable[[ShardedStage], None], status: Status) -> None:
+    """The end reads the job before the change, then waits for it."""
     stage = make_stage()
     shard, run_id = started(stage)
-    while_locked("jobs_run WHERE id = %s", [run_id], lambda: requeue(stage), lambda: end(shard, run_id))
+    while_locked("jobs_job WHERE id = %s", [stage.job_id], lambda: over(stage), lambda: end(shard, run_id))
     assert (run_of(shard).stopped_for, run_of(shard).wall_ms) == ("lost", None)
     job = Job.objects.get(pk=stage.job_id)
-    assert (job.status, job.attempt, job.sim_duration_ms) == (Status.QUEUED, stage.attempt, None)
+    assert (job.status, job.attempt, job.sim_duration_ms) == (status, stage.attempt, None)
     assert claim(stage) is None
 
 
