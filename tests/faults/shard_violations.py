@@ -134,7 +134,6 @@ def epoch(text: str) -> float:
 def run_violations(audit: Audit, observed: Observations) -> Iterator[str]:
     """Yield the runs that overlapped, ran too long, or differ from the bills of their tries."""
     runs = {(run.job_id, run.attempt, run.stage, run.shard, run.try_number): run for run in Run.objects.all()}
-    lost = lost_with_attempts(audit)
     for key, run in runs.items():
         following = runs.get((*key[:4], key[4] + 1))
         if following and (run.ended_at is None or run.ended_at > following.started_at):
@@ -145,26 +144,11 @@ def run_violations(audit: Audit, observed: Observations) -> Iterator[str]:
             if new["status"] in ENDED:
                 key = (stage["job_id"], stage["attempt"], stage["stage"], new["number"], new["try_number"])
                 ended = runs.get(key)
-                if ended is None or ended.pk not in lost:
-                    yield from billing_problems(history.title(new), old, new, ended)
+                yield from billing_problems(history.title(new), old, new, ended)
                 # A paused process cannot stop its simulator.
                 over_ms = ((ended and ended.wall_ms) or 0) - old["allowance_ms"]
                 if over_ms > GRACE_MS and pid_of(old["worker"]) not in observed.paused:
                     yield violation(Invariant.ALLOWANCES, f"{history.title(new)} ran {over_ms} ms too long")
-
-
-def lost_with_attempts(audit: Audit) -> set[int]:
-    """Return the runs that the ends of their attempts marked as lost.
-
-    If the shard ends at the same moment, it has an end, but no bill: its stage is void.
-    """
-    over = ends_of_attempts(audit)
-    return {
-        change.row["id"]
-        for change in audit.runs
-        if (end := over.get((change.row["job_id"], change.row["attempt"])))
-        and end.transaction == change.transaction
-    }
 
 
 def billing_problems(title: str, old: Row, new: Row, run: Run | None) -> Iterator[str]:
