@@ -144,7 +144,7 @@ def end_shard(
     """
     require(ShardStatus.RUNNING, status, ShardMove.END)
     values = {**shard.key, **run_fields, "status": status, "result": json.dumps(result), "billed_ms": billed_ms}
-    if run(job_moves.SQL["lock_sharded_stage"], SQL["end_shard"], values=values):
+    if run(SQL["share_job"], job_moves.SQL["lock_sharded_stage"], SQL["end_shard"], values=values):
         return True
     # An earlier call may have been committed although its response was lost.
     ended = Shard.objects.filter(pk=shard.shard_id, try_number=shard.try_number, status=status)

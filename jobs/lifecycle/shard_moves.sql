@@ -1,7 +1,7 @@
 -- Moves of shards. A statement that changes a shard follows `lock_sharded_stage`, so the moves of a stage happen
 -- one after the other, and each sees the previous one. Whether a stage is void is read from its job, without a lock
--- unless a run is recorded. If the job ends at the same moment, the move does no harm, because nothing reads the
--- shards of an ended job.
+-- unless a shard ends. If the job ends at the same moment, the move does no harm, because nothing reads the shards of
+-- an ended job.
 
 -- name: claim_shard
 -- Start a try of the stage's first waiting shard. `conducts` is true for the slot that has the job: its seat is 0,
@@ -66,16 +66,17 @@ seat = NULL, worker = '', lease_expires_at = NULL, allowance_ms = 0
 -- Part of a WITH clause: the shard as it is before the move.
 before AS (SELECT id, stage_id, number, allowance_ms, billed_ms FROM jobs_shard WHERE id = %(shard_id)s)
 
+-- name: share_job
+-- Lock a stage's job, so that its attempt does not end at the same time.
+SELECT FROM jobs_job WHERE id = (SELECT job_id FROM jobs_shardedstage WHERE id = %(stage_id)s) FOR SHARE
+
 -- name: end_shard
--- End a running shard with its result, and its run. Time beyond its allowance is not billed. The job's lock keeps
--- its attempt from ending at the same time, so no run is recorded after its attempt was over.
-WITH {shard_before}, held AS (
-    SELECT stage.id FROM jobs_shardedstage AS stage {current_job} WHERE stage.id = %(stage_id)s FOR SHARE OF job
-), ended AS (
+-- End a running shard with its result, and its run. Time beyond its allowance is not billed.
+WITH {shard_before}, ended AS (
     UPDATE jobs_shard SET status = %(status)s, result = %(result)s::jsonb,
         billed_ms = least(%(billed_ms)s, before.allowance_ms), {freed}
-    FROM before, held
-    WHERE held.id = before.stage_id AND jobs_shard.id = before.id AND try_number = %(try_number)s
+    FROM before, jobs_shardedstage AS stage {current_job}
+    WHERE stage.id = before.stage_id AND jobs_shard.id = before.id AND try_number = %(try_number)s
         AND jobs_shard.status IN {end_shard_from}
     RETURNING jobs_shard.stage_id, jobs_shard.billed_ms - before.allowance_ms AS change_ms
 ), allotted AS (

@@ -70,7 +70,7 @@ def started(stage: ShardedStage, *, conducts: bool = False) -> tuple[ClaimedShar
 
 def end(shard: ClaimedShard, run_id: int, *, status: str = "done", billed_ms: int = 3000) -> bool:
     """End a shard with a result."""
-    result = {"status": "completed"}
+    result = {"status": "completed", "stopped_for": None}
     run_fields = {**RUN, "run_id": run_id}
     return shard_moves.end_shard(shard, status, result=result, billed_ms=billed_ms, run_fields=run_fields)  # type: ignore[arg-type]
 
