@@ -28,12 +28,11 @@ from jobs.enums import (
     Renewal,
     ReturnCause,
     Status,
-    StopReason,
 )
 from jobs.lifecycle import counters, usage, webhook_events
 from jobs.lifecycle.transitions import GROUPS, JobMove, ShardMove, require
 from jobs.live.progress import last_percent
-from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Run
+from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent
 from simc import report_details
 from simservice.ids import NEW_ID
 from simservice.postgresql.statements import RowReader, load, run
@@ -310,17 +309,14 @@ def requeue(
             **RELEASED,
         )
         if is_queued:
-            transaction.on_commit(partial(counters.record_requeue, job, cause=cause))
-        returned = is_queued or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
-        if returned:
             end_lost_runs(job)
-    return returned
+            transaction.on_commit(partial(counters.record_requeue, job, cause=cause))
+        return is_queued or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
 
 
 def end_lost_runs(job: Job) -> None:
     """Mark the unfinished runs of the attempt as lost. Their duration is unknown."""
-    lost = Run.objects.filter(job_id=job.pk, attempt=job.attempt, ended_at=None)
-    lost.update(ended_at=Now(), stopped_for=StopReason.LOST)
+    run(SQL["end_lost_runs"], values={"job_id": job.pk, "attempt": job.attempt})
 
 
 def finish(job: Job, outcome: Outcome, *, guard: Q = ANY, artifacts: Sequence[Artifact] = ()) -> MoveResult:

@@ -111,6 +111,10 @@ sandbox_layers = %(layers)s
 -- Columns of a run whose end is unknown, because its slot lost it, for use in an UPDATE.
 ended_at = statement_timestamp(), stopped_for = 'lost'
 
+-- name: end_lost_runs
+-- Record that the unfinished runs of an attempt are lost. Return their ids.
+UPDATE jobs_run SET {lost_run} WHERE job_id = %(job_id)s AND attempt = %(attempt)s AND ended_at IS NULL RETURNING id
+
 -- name: end_run
 -- Record how a run ended, unless it was already recorded as lost. Return `count` ids for the rows of its artifacts.
 WITH ended AS (
@@ -129,8 +133,9 @@ RETURNING cancel_requested_at IS NOT NULL
 SELECT FROM jobs_job WHERE id = %(job_id)s FOR NO KEY UPDATE
 
 -- name: end_job
--- End a job, and its runs as lost, if it still has the expected status and attempt and its hold can be settled. Its row and its account's
--- balance must be locked. If it ended, return the seconds since its first simulator started, or null if none did.
+-- End a job, and its unfinished runs as lost, if it still has the expected status and attempt and its hold can be
+-- settled. Its row and its account's balance must be locked. If it ended, return the seconds since its first simulator
+-- started, or null if none did.
 WITH ended AS (
     UPDATE jobs_job SET status = %(status)s, error_code = %(error_code)s, status_reason = %(status_reason)s,
         simulator_exit_code = %(exit_code)s, sim_duration_ms = %(sim_duration_ms)s,

@@ -319,7 +319,8 @@ def test_the_history_shows_lost_attempts(owner: Membership) -> None:
 def test_runs_show_times_memory_and_sandbox(owner: Membership) -> None:
     job = make_completed_job(client=default_client(owner.account))
     run_fields = {"ended_at": timezone.now(), "wall_ms": 1234, "cpu_ms": 900, "peak_memory_bytes": 3 << 20}
-    Run.objects.filter(job=job).update(exit_code="0", sandbox_layers=["bubblewrap", "new_layer"], **run_fields)
+    layers = ["bubblewrap", "new_layer"]
+    Run.objects.filter(job=job).update(exit_code="0", stopped_for="", sandbox_layers=layers, **run_fields)
     text = text_of(open_log(owner, job))
     for expected in ("1.2 s", "0.9 s", "3.0\xa0MB", "exit status 0", "private file system (bubblewrap), new layer"):
         assert expected.replace("\xa0", " ") in text.replace("\xa0", " "), expected
