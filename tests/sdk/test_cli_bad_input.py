@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 from simservice_client.cli.exits import Exit
 from tests.sdk.commands import COMMAND, Simctl, lines_on_screen
 from tests.sdk.fake_service import KEY, Answer, Service, example, refusal
+from tests.stack import ROOT
 
 CREDITS, LIST = "GET /v1/sim/credits", "GET /v1/sim/jobs"
 RESULT, STATUS = "GET /v1/sim/jobs/{job_id}/result", "GET /v1/sim/jobs/{job_id}/status"
 HOSTILE = "\x1b[31m\u202eevil\r\n" + "x" * 300
 PROFILE = 'mage="Frost"\n'
+# Fewer would mean that the HTTP client has other locks.
+LINES_OF_LOCKS = 10
 
 
 def assert_fails(done: subprocess.CompletedProcess[str], status: Exit, text: str) -> None:
@@ -265,6 +269,28 @@ def test_an_interruption_without_a_terminal_leaves_the_job(simctl: Simctl, servi
     assert process.returncode == Exit.INTERRUPTED
     assert errors.endswith(f"simctl: Interrupted. The job continues. To cancel: simctl cancel {job}\n")
     assert not any("cancel" in request for request in service.requests)
+
+
+@pytest.mark.parametrize("command", [["run", "a.simc"], ["logs", "--follow", "1"]])
+def test_ctrl_c_ends_a_command_at_every_line_of_a_lock(
+    simctl: Simctl, service: Service, tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "a.simc").write_text(PROFILE)
+    result = example(RESULT)
+    result["result"]["artifacts"] = []
+    service.answers = {STATUS: [Answer(example(STATUS) | {"status": "completed"})], RESULT: [Answer(result)]}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.sdk.interruptions", *command],
+        env={**simctl.environment, "PYTHONPATH": f"{simctl.environment['PYTHONPATH']}:{ROOT}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *ended, last = map(int, done.stdout.split())
+    assert last == Exit.COMPLETED
+    assert set(ended) == {Exit.INTERRUPTED}, done.stdout
+    assert len(ended) > LINES_OF_LOCKS
 
 
 def test_a_refused_file_does_not_prevent_the_others(simctl: Simctl, service: Service, tmp_path: Path) -> None:

@@ -1,16 +1,17 @@
 """How `simctl` prints stat weights."""
 
 import copy
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from jobs.api.result import EXAMPLE_DETAILS, EXAMPLE_RESULT
-from simservice_client import Client
 from simservice_client.cli.console import Console
-from simservice_client.cli.weights import print_weights, read_result
+from simservice_client.cli.exits import Exit
+from simservice_client.cli.weights import print_weights
 from simservice_client.models import JobResult
+from tests.sdk.commands import Simctl
+from tests.sdk.fake_service import Answer, Service, example
 
 
 def result(actor: dict[str, Any] | None = None, **summary: Any) -> JobResult:
@@ -56,14 +57,20 @@ def test_without_details_nothing_is_printed(capsys: pytest.CaptureFixture[str]) 
     assert printed(result(), capsys) == ""
 
 
-@pytest.mark.parametrize(("fights", "asked"), [(None, [False]), (0, [False]), (1400, [False, True])])
-def test_details_are_read_only_if_there_are_weights(fights: int | None, asked: list[bool]) -> None:
-    calls: list[bool] = []
-
-    def results(job_id: str, *, details: bool = False) -> JobResult:
-        calls.append(details)
-        return result() if fights is None else result(additional_fights=fights)
-
-    client = cast(Client, SimpleNamespace(jobs=SimpleNamespace(results=results)))
-    read_result(client, "1")
-    assert calls == asked
+@pytest.mark.parametrize("command", ["show 1", "run -"])
+@pytest.mark.parametrize(("fights", "reads"), [(None, 1), (0, 1), (1400, 2)])
+def test_details_are_read_only_if_there_are_weights(
+    simctl: Simctl, service: Service, command: str, fights: int | None, reads: int
+) -> None:
+    service.answers["GET /v1/sim/jobs/{job_id}/status"] = [
+        Answer(example("GET /v1/sim/jobs/{job_id}/status") | {"status": "completed"})
+    ]
+    found = result() if fights is None else result(additional_fights=fights)
+    service.answers["GET /v1/sim/jobs/{job_id}/result"] = [Answer(found.to_json())]
+    assert simctl.call(*command.split(), stdin=b'mage="Frost"\n').returncode == Exit.COMPLETED
+    asked = [
+        query
+        for request, query in zip(service.requests, service.queries, strict=True)
+        if request.endswith("/result")
+    ]
+    assert asked == ["", "include=details"][:reads]

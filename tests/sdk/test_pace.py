@@ -51,10 +51,10 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (_pace, jobs, artifacts, transport, logs, async_jobs):
+    for module in (_pace, jobs, artifacts, transport, async_jobs):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic, sleep=clock.sleep))
-    for module in (async_jobs, async_artifacts, async_transport):
-        monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=clock.sleep_async))
+    for module in (async_jobs, async_artifacts, async_transport, logs):
+        monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=clock.sleep_async, run=asyncio.run))
     return clock
 
 
@@ -95,13 +95,11 @@ def test_waiting_while_there_are_too_many_requests(service: Service, clock: Cloc
     assert is_slow_enough(service, clock)
 
 
-def test_following_the_log_of_a_job(service: Service, clock: Clock) -> None:
+def test_following_the_log_of_a_job(service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     service.answers[STATUS] = [Answer(running_status())]
-    arguments = Namespace(url=service.url, key=KEY, job="1", follow=True, json=False)
-    client = Client(service.url, KEY)
+    monkeypatch.setenv("SIMSERVICE_API_KEY", KEY)
     with pytest.raises(Ended):
-        for _ in logs._followed(client, Console(as_json=arguments.json), client.jobs.status("1")):
-            pass
+        logs.logs(Namespace(url=service.url, job="1", follow=True), Console(as_json=True))
     assert is_slow_enough(service, clock)
 
 

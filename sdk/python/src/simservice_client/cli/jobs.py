@@ -12,7 +12,7 @@ from simservice_client.cli.exits import Exit, message_of, status_of
 from simservice_client.cli.formats import STATUS_COLOURS, UNKNOWN, cancelled, moment, state, whole
 from simservice_client.cli.ranking import print_figures, print_missing
 from simservice_client.cli.session import open_client
-from simservice_client.cli.weights import print_weights, read_result
+from simservice_client.cli.weights import has_weights, print_weights
 from simservice_client.error_codes import ResultNotReady, ResultUnavailable
 from simservice_client.errors import SimserviceError
 from simservice_client.models import Job, JobResult
@@ -91,7 +91,8 @@ def download(arguments: Namespace, console: Console) -> int:
 def _with_result(client: Client, job_id: str) -> Job | JobResult:
     """Return a job with its result, without one if it has none or has not ended."""
     try:
-        return read_result(client, job_id)
+        result = client.jobs.results(job_id)
+        return client.jobs.results(job_id, details=True) if has_weights(result) else result
     except (ResultNotReady, ResultUnavailable):
         return client.jobs.get(job_id)
 

@@ -1,12 +1,17 @@
-"""`simctl run`: submit profiles, follow the jobs, and print their results."""
+"""`simctl run`: submit profiles, follow the jobs, and print their results.
 
+Ctrl-C must end the command at once, wherever it comes. The asynchronous client is cancelled where it waits; the
+synchronous one can be interrupted while it holds the lock of its connections, and would wait for that lock forever.
+"""
+
+import asyncio
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from simservice_client import Client, Options
+from simservice_client import AsyncClient, Options
 from simservice_client._files import safe_name
 from simservice_client.cli import interruption
 from simservice_client.cli.console import Console
@@ -16,7 +21,7 @@ from simservice_client.cli.profiles import ProfileFile, read_profiles
 from simservice_client.cli.progress import progress_text
 from simservice_client.cli.ranking import print_result
 from simservice_client.cli.session import open_client
-from simservice_client.cli.weights import read_result
+from simservice_client.cli.weights import has_weights
 from simservice_client.error_codes import ResultUnavailable
 from simservice_client.errors import ApiError, SimserviceError
 from simservice_client.models import JobResult, JobStatus, ProfileWarning
@@ -35,12 +40,11 @@ class SubmittedFile:
 def run(arguments: Namespace, console: Console) -> int:
     """Submit all files, then follow their jobs. Return the highest exit status of all."""
     profiles = read_profiles(arguments.files)
-    with open_client(arguments) as client:
-        batch = Batch(client, console, arguments)
-        try:
-            batch.submit(profiles)
-            batch.follow()
-        except KeyboardInterrupt:
+    batch = Batch(AsyncClient(arguments.url), console, arguments)
+    try:
+        asyncio.run(batch.run(profiles))
+    except KeyboardInterrupt:
+        with open_client(arguments) as client:
             return interruption.handle(client, console, [each.job_id for each in batch.unfinished])
     return max(batch.statuses, default=Exit.COMPLETED)
 
@@ -64,42 +68,48 @@ def complain_about(console: Console, name: str, warnings: Sequence[ProfileWarnin
 class Batch:
     """The jobs of one command."""
 
-    client: Client
+    client: AsyncClient
     console: Console
     arguments: Namespace
     unfinished: list[SubmittedFile] = field(default_factory=list)
     statuses: list[Exit] = field(default_factory=list)
     is_single: bool = True
 
-    def submit(self, profiles: Sequence[ProfileFile]) -> None:
+    async def run(self, profiles: Sequence[ProfileFile]) -> None:
+        """Submit all profiles, then follow their jobs."""
+        async with self.client:
+            await self._submit_all(profiles)
+            await self._follow_all()
+
+    async def _submit_all(self, profiles: Sequence[ProfileFile]) -> None:
         """Submit all profiles. One that is refused does not prevent the others."""
         self.is_single = len(profiles) == 1
         for place, profile in enumerate(profiles, 1):
-            if not self._submit(profile):
+            if not await self._submit(profile):
                 self._give_up(len(profiles) - place)
                 return
 
-    def follow(self) -> None:
+    async def _follow_all(self) -> None:
         """Wait for each job and print its result."""
         while self.unfinished and not self.arguments.no_wait:
             job = self.unfinished[0]
             try:
-                self._follow(job)
+                await self._follow(job)
             except SimserviceError as error:
                 self._fail(f"{job.name}: job {job.job_id}", error)
             self.unfinished.pop(0)
 
-    def _submit(self, profile: ProfileFile) -> bool:
+    async def _submit(self, profile: ProfileFile) -> bool:
         """Submit a profile. Return whether others can be submitted."""
         try:
-            self._announce(profile)
+            await self._announce(profile)
         except SimserviceError as error:
             self._fail(profile.name, error)
             return isinstance(error, ApiError) and error.status != UNAUTHORIZED
         return True
 
-    def _announce(self, profile: ProfileFile) -> None:
-        job = self.client.jobs.submit(profile.text, **options_of(self.arguments))
+    async def _announce(self, profile: ProfileFile) -> None:
+        job = await self.client.jobs.submit(profile.text, **options_of(self.arguments))
         self.unfinished.append(SubmittedFile(profile.name, job.id))
         if self.console.as_json:
             self.console.event({"type": "submitted", "file": profile.name, "job": job.to_json()})
@@ -108,12 +118,12 @@ class Batch:
         complain_about(self.console, profile.name, job.warnings)
         self.console.note(f"{profile.name}: submitted as job {job.id}")
 
-    def _follow(self, job: SubmittedFile) -> None:
-        status = self.client.jobs.wait(
+    async def _follow(self, job: SubmittedFile) -> None:
+        status = await self.client.jobs.wait(
             job.job_id, preview=True, on_status=lambda status: self._show_status(job, status)
         )
         self.console.clear_progress()
-        result = self._result(job)
+        result = await self._result(job)
         if result is not None:
             self._show_result(job, result)
         if status.status == "completed":
@@ -123,7 +133,7 @@ class Batch:
             self.console.complain(f"{job.name}: job {job.job_id} {state(status.status)}: {reason}")
             self.statuses.append(Exit.NOT_COMPLETED)
         if result is not None and self.arguments.output is not None:
-            self._download(job)
+            await self._download(job)
 
     def _show_status(self, job: SubmittedFile, status: JobStatus) -> None:
         if self.console.as_json:
@@ -131,10 +141,11 @@ class Batch:
         elif self.console.shows_progress:
             self.console.progress(progress_text(job.name, status, columns=self.console.error_columns))
 
-    def _result(self, job: SubmittedFile) -> JobResult | None:
+    async def _result(self, job: SubmittedFile) -> JobResult | None:
         """Return the result, None if the job ended before it ran."""
         try:
-            return read_result(self.client, job.job_id)
+            result = await self.client.jobs.results(job.job_id)
+            return await self.client.jobs.results(job.job_id, details=True) if has_weights(result) else result
         except ResultUnavailable:
             return None
 
@@ -146,9 +157,9 @@ class Batch:
                 self.console.line(f"{job.name}:")
             print_result(self.console, result)
 
-    def _download(self, job: SubmittedFile) -> None:
+    async def _download(self, job: SubmittedFile) -> None:
         folder = Path(self.arguments.output)
-        self.client.jobs.download(job.job_id, folder if self.is_single else folder / safe_name(job.job_id))
+        await self.client.jobs.download(job.job_id, folder if self.is_single else folder / safe_name(job.job_id))
 
     def _fail(self, name: str, error: SimserviceError) -> None:
         """Report an error about one of the files."""

@@ -1,16 +1,13 @@
 """The stat weights of a result, and which stats have plots."""
 
-from simservice_client import Client
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.formats import UNKNOWN
 from simservice_client.models import ActorDetails, JobResult, StatWeight, StatWeights
 
 
-def read_result(client: Client, job_id: str) -> JobResult:
-    """Return the result of a job, with its details if it has stat weights or plots."""
-    result = client.jobs.results(job_id)
-    has_more = result.summary is not None and result.summary.additional_fights
-    return client.jobs.results(job_id, details=True) if has_more else result
+def has_weights(result: JobResult) -> bool:
+    """Return whether the details of a result have stat weights or plots."""
+    return result.summary is not None and bool(result.summary.additional_fights)
 
 
 def print_weights(console: Console, result: JobResult) -> None:
