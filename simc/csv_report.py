@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import TextIO
 
-from simc.reports import Report
+from simc.reports import Report, best_first
 
 COLUMNS = ("name", "dps_mean", "dps_min", "dps_max", "dps_std_dev", "dps_mean_std_dev")
 # Spreadsheets treat a cell that begins like this as a formula (`docs/reference/api.md#csv-report`). An
@@ -22,10 +22,9 @@ def write(report: Report, target: TextIO, *, every_actor: bool) -> None:
     table = csv.writer(target, lineterminator="\r\n")
     table.writerow(COLUMNS)
     players = report.players if every_actor else filter(None, [report.baseline])
-    profilesets = sorted(report.profilesets, key=lambda entry: (-entry.statistics.mean, entry.name))
     entries = chain(
         ((player.name, player.dps) for player in players),
-        ((entry.name, entry.statistics) for entry in profilesets),
+        ((entry.name, entry.statistics) for entry in best_first(report.profilesets)),
     )
     for name, dps in entries:
         # Decimal digits, exactly and without an exponent

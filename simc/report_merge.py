@@ -6,7 +6,7 @@ from a baseline of one iteration (`docs/reference/simulator-command-line.md#json
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from itertools import chain
@@ -19,6 +19,7 @@ from simc.json_stream import DEEPEST, Event, UnreadableJson
 from simc.report_reader import MAX_ENTRIES
 from simc.reports import LARGEST_NUMBER, MAX_NAME_CHARACTERS, BrokenReport
 
+_CHUNK_BYTES = 64 << 10
 _STARTS = {"start_map": "{", "start_array": "["}
 _ENDS = {"end_map": "}", "end_array": "]"}
 
@@ -99,6 +100,16 @@ class Writer:
             self.separator = ","
             self._check_size()
 
+    def append_part(self, file: BinaryIO, *, start: int, size: int) -> None:
+        """Write a value that is a part of a file."""
+        self._write("")
+        file.seek(start)
+        while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
+            self.file.write(chunk)
+            size -= len(chunk)
+        self.separator = ","
+        self._check_size()
+
     def mark(self) -> tuple[int, str]:
         """Return the position in the file, for `rewind`."""
         return self.file.tell(), self.separator
@@ -153,12 +164,23 @@ def merge(base: BinaryIO, others: Iterable[Callable[[], BinaryIO]], target: Bina
     others, ReportsTooLarge, and BrokenReport for the base.
     """
     with TemporaryFile() as results, TemporaryFile() as fields:
-        profilesets = _Profilesets(_limited(results, max_bytes), _limited(fields, max_bytes))
+        profilesets = Profilesets(limited(results, max_bytes), limited(fields, max_bytes))
         for index, open_report in enumerate(others):
-            with _errors_of(index), closing(open_report()) as stream, _events(stream, max_bytes) as events:
+            with _errors_of(index), closing(open_report()) as stream, whole(stream, max_bytes) as events:
                 profilesets.read(events)
-        with _errors_of(None), _events(base, max_bytes) as events:
-            _Merged(_limited(target, max_bytes), profilesets).write(events)
+        rewrite(base, _Merged(limited(target, max_bytes), profilesets), max_bytes=max_bytes)
+
+
+def collect(report: BinaryIO, profilesets: "Profilesets", *, max_bytes: int) -> None:
+    """Read the results of a report. Raises BrokenReport."""
+    with _errors_of(None), whole(report, max_bytes) as events:
+        profilesets.read(events)
+
+
+def rewrite(report: BinaryIO, rewriter: "Rewriter", *, max_bytes: int) -> None:
+    """Read a report from its place to its end, and write it anew. Raises BrokenReport."""
+    with _errors_of(None), whole(report, max_bytes) as events:
+        rewriter.write(events)
 
 
 @contextmanager
@@ -174,22 +196,22 @@ def _errors_of(index: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def _events(stream: BinaryIO, max_bytes: int) -> Iterator[Events]:
+def whole(stream: BinaryIO, max_bytes: int) -> Iterator[Events]:
     """Read a report, completely. Raises UnreadableJson."""
     events = json_stream.events(stream, max_bytes=max_bytes)
     yield events
     json_stream.finish(events)
 
 
-def _limited(file: BinaryIO, max_bytes: int) -> Writer:
+def limited(file: BinaryIO, max_bytes: int) -> Writer:
     """Return a writer to a file, which raises ReportsTooLarge for more than `max_bytes`."""
     return Writer(
         file, max_bytes=max_bytes, too_large=ReportsTooLarge(f"it would be larger than {max_bytes} bytes")
     )
 
 
-class _Profilesets:
-    """What the merged report takes from the others: results, times and events."""
+class Profilesets:
+    """What a merged report takes from others: results, times and events."""
 
     def __init__(self, results: Writer, fields: Writer) -> None:
         self.results = results
@@ -202,46 +224,44 @@ class _Profilesets:
 
     def read(self, events: Events) -> None:
         """Read the next report. Raises UnreadableJson and BrokenReport."""
-        for key, first in _members(events, "sim", required=True):
+        for key, first in unique_members(events, "sim", required=True):
             if key == "sim":
-                self._read_sim(_started(first, events, "sim"))
+                self._read_sim(started(first, events, "sim"))
             else:
                 json_stream.skip(first, events)
 
     def _read_sim(self, events: Events) -> None:
-        for key, first in _members(events, "profilesets", "statistics"):
+        for key, first in unique_members(events, "profilesets", "statistics"):
             if key == "profilesets":
-                self._read_block(_started(first, events, key))
+                self._read_block(started(first, events, key))
             elif key == "statistics":
-                self._read_statistics(_started(first, events, key))
+                self._read_statistics(started(first, events, key))
             else:
                 json_stream.skip(first, events)
 
     def _read_block(self, events: Events) -> None:
         is_first, self.is_present = not self.is_present, True
-        for key, first in _members(events, "results"):
+        for key, first in unique_members(events, "results"):
             if key == "results":
-                self._read_results(_started(first, events, key, is_array=True))
+                self.read_results(started(first, events, key, is_array=True))
             elif is_first:
                 self.fields.key(key)
                 self.fields.copy(first, events)
             else:
                 json_stream.skip(first, events)
 
-    def _read_results(self, events: Events) -> None:
-        for first in events:
-            if first[0] == "end_array":
-                break
-            if first[0] != "start_map":
-                raise BrokenReport("its results is not a list of objects")
+    def read_results(self, events: Events) -> None:
+        """Read the entries of a report."""
+        for _ in entries(events):
             mark = self.results.mark()
-            if not self._is_new(self._copied_entry(events)):
+            if not self._is_new(self.copied_entry(events)):
                 self.results.rewind(mark)
 
-    def _copied_entry(self, events: Events) -> str:
+    def copied_entry(self, events: Events) -> str:
+        """Copy an entry to `results`, and return its name."""
         name: object = None
         self.results.start("{")
-        for key, first in _members(events, "name"):
+        for key, first in unique_members(events, "name"):
             name = first[1] if key == "name" else name
             self.results.key(key)
             self.results.copy(first, events)
@@ -262,82 +282,123 @@ class _Profilesets:
         return True
 
     def _read_statistics(self, events: Events) -> None:
-        for key, first in _members(events, *SUMMED):
+        for key, first in unique_members(events, *SUMMED):
             if key in SUMMED and _is_summable(first):
                 self.sums[key] = self.sums.get(key, 0) + first[1]
             json_stream.skip(first, events)
 
 
-class _Merged:
-    """The base's document with the profilesets of the others."""
+class Rewriter:
+    """Copies a report, but writes the results of its profilesets anew.
 
-    def __init__(self, writer: Writer, profilesets: _Profilesets) -> None:
-        self.writer = writer
-        self.profilesets = profilesets
+    `fields` are the keys of the profilesets' block if the report has none; without them, there is none. `sums` are
+    added to the statistics.
+    """
+
+    def __init__(
+        self, writer: Writer, *, fields: Writer | None = None, sums: Mapping[str, Number] | None = None
+    ) -> None:
+        self.writer, self.fields, self.sums = writer, fields, sums or {}
 
     def write(self, events: Events) -> None:
         """Write the report. Raises UnreadableJson and BrokenReport."""
         self.writer.start("{")
-        for key, first in _members(events, "sim", required=True):
+        for key, first in unique_members(events, "sim", required=True):
             self.writer.key(key)
             if key == "sim":
-                self._write_sim(_started(first, events, key))
+                self._write_sim(started(first, events, key))
             else:
                 self.writer.copy(first, events)
         self.writer.end("}")
 
+    def write_results(self, events: Events | None) -> None:
+        """Write the entries. `events` are those of the report's own entries, which are read, or None."""
+        raise NotImplementedError
+
     def _write_sim(self, events: Events) -> None:
-        lacks_block = self.profilesets.is_present
+        fields = self.fields
         self.writer.start("{")
-        for key, first in _members(events, "profilesets", "statistics"):
+        for key, first in unique_members(events, "profilesets", "statistics"):
             self.writer.key(key)
             if key == "profilesets":
-                self._write_block(_started(first, events, key))
-                lacks_block = False
+                self._write_block(started(first, events, key))
+                fields = None
             elif key == "statistics":
-                self._write_statistics(_started(first, events, key))
+                self._write_statistics(started(first, events, key))
             else:
                 self.writer.copy(first, events)
-        if lacks_block:
+        if fields is not None:
             self.writer.key("profilesets")
             self.writer.start("{")
-            self.writer.append(self.profilesets.fields)
-            self._write_results()
+            self.writer.append(fields)
+            self._write_list(None)
             self.writer.end("}")
         self.writer.end("}")
 
     def _write_block(self, events: Events) -> None:
         lacks_results = True
         self.writer.start("{")
-        for key, first in _members(events, "results"):
+        for key, first in unique_members(events, "results"):
             if key == "results":
-                json_stream.skip(first, _started(first, events, key, is_array=True))
-                self._write_results()
+                self._write_list(started(first, events, key, is_array=True))
                 lacks_results = False
             else:
                 self.writer.key(key)
                 self.writer.copy(first, events)
         if lacks_results:
-            self._write_results()
+            self._write_list(None)
         self.writer.end("}")
 
-    def _write_results(self) -> None:
+    def _write_list(self, events: Events | None) -> None:
         self.writer.key("results")
         self.writer.start("[")
-        self.writer.append(self.profilesets.results)
+        self.write_results(events)
         self.writer.end("]")
 
     def _write_statistics(self, events: Events) -> None:
         self.writer.start("{")
-        for key, first in _members(events, *SUMMED):
+        for key, first in unique_members(events, *SUMMED):
             self.writer.key(key)
-            if key in self.profilesets.sums and _is_summable(first):
-                first = ("number", first[1] + self.profilesets.sums[key])
+            if key in self.sums and _is_summable(first):
+                first = ("number", first[1] + self.sums[key])
             self.writer.copy(first, events)
         self.writer.end("}")
 
 
-def _members(events: Events, *unique: str, required: bool = False) -> Iterator[tuple[str, Event]]:
+class _Merged(Rewriter):
+    """The base's document with the profilesets of the others, and the sums of times and events."""
+
+    def __init__(self, writer: Writer, profilesets: Profilesets) -> None:
+        super().__init__(
+            writer, fields=profilesets.fields if profilesets.is_present else None, sums=profilesets.sums
+        )
+        self.results = profilesets.results
+
+    def write_results(self, events: Events | None) -> None:
+        if events is not None:
+            skip_rest(events)
+        self.writer.append(self.results)
+
+
+def entries(events: Events) -> Iterator[Event]:
+    """Yield the first event of each entry of the results that have just begun. Raises BrokenReport.
+
+    The caller must read the rest of the entry before the next one.
+    """
+    for first in events:
+        if first[0] == "end_array":
+            return
+        if first[0] != "start_map":
+            raise BrokenReport("its results is not a list of objects")
+        yield first
+
+
+def skip_rest(events: Events) -> None:
+    """Skip the rest of the array that has just begun."""
+    json_stream.skip(("start_array", None), events)
+
+
+def unique_members(events: Events, *unique: str, required: bool = False) -> Iterator[tuple[str, Event]]:
     """Yield the members of an object.
 
     Raises BrokenReport if one of the keys `unique` is repeated, or if all are missing and one is `required`.
@@ -353,7 +414,7 @@ def _members(events: Events, *unique: str, required: bool = False) -> Iterator[t
         raise BrokenReport(f"it has no {unique[0]}")
 
 
-def _started(first: Event, events: Events, key: str, *, is_array: bool = False) -> Events:
+def started(first: Event, events: Events, key: str, *, is_array: bool = False) -> Events:
     """Return the events of an object or array after its start. Raises BrokenReport for another value."""
     if first[0] != ("start_array" if is_array else "start_map"):
         raise BrokenReport(f"its {key} is not {'a list of objects' if is_array else 'an object'}")

@@ -317,18 +317,23 @@ def _target(block: Mapping[str, Any]) -> Statistics | None:
 def _profileset(entry: Mapping[str, Any], *, stage: int) -> Profileset | None:
     metrics = _collected(entry, "metrics") if entry.get("metrics") else []
     block = metrics[0] if metrics else entry
-    statistics = Statistics(
+    statistics = metric_of(block)
+    # One layout leaves out a failed or cancelled profileset; the other lists it with zeros.
+    if not statistics.mean:
+        return None
+    iterations = int(_count(block, "iterations")) if "iterations" in block else None
+    return Profileset(_string(entry, "name"), statistics, stage, iterations)
+
+
+def metric_of(block: Mapping[str, Any]) -> Statistics:
+    """Return the figures of one metric of a profileset. Raises BrokenReport."""
+    return Statistics(
         mean=_number(block, "mean"),
         mean_stddev=_count(block, "mean_stddev"),
         stddev=_count(block, "stddev"),
         min=_number(block, "min"),
         max=_number(block, "max"),
     )
-    # One layout leaves out a failed or cancelled profileset; the other lists it with zeros.
-    if not statistics.mean:
-        return None
-    iterations = int(_count(block, "iterations")) if "iterations" in block else None
-    return Profileset(_string(entry, "name"), statistics, stage, iterations)
 
 
 def _talents(value: object) -> str:

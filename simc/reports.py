@@ -53,6 +53,27 @@ def fights_of(stddev: float, error: float) -> float:
     return min(stddev / error, math.sqrt(MAX_FIGHTS)) ** 2 if error > 0 else 0.0
 
 
+def combined(first: Statistics, second: Statistics) -> Statistics:
+    """Return the statistics of the fights of both, or the first if one's number of fights is unknown."""
+    fights = [fights_of(entry.stddev, entry.mean_stddev) for entry in (first, second)]
+    if not all(fights):
+        return first
+    total = sum(fights)
+    mean = (fights[0] * first.mean + fights[1] * second.mean) / total
+    squares = sum(
+        count * (entry.stddev**2 + (entry.mean - mean) ** 2)
+        for count, entry in zip(fights, (first, second), strict=True)
+    )
+    stddev = math.sqrt(squares / total)
+    return Statistics(
+        mean=mean,
+        mean_stddev=stddev / math.sqrt(total),
+        stddev=stddev,
+        min=min(first.min, second.min),
+        max=max(first.max, second.max),
+    )
+
+
 def has_few_fights(stddev: float, error: float) -> bool:
     """Return whether there were too few fights to estimate the error of a mean from its standard error."""
     return 0 < fights_of(stddev, error) < MIN_FIGHTS
@@ -81,6 +102,11 @@ class Profileset:
     statistics: Statistics
     stage: int
     iterations: int | None = None  # Its own finished iterations; None if the report does not say.
+
+
+def best_first(profilesets: Iterable[Profileset]) -> list[Profileset]:
+    """Return profilesets in the order of every ranking. Equal means are ordered by name."""
+    return sorted(profilesets, key=lambda entry: (-entry.statistics.mean, entry.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +247,7 @@ def _main_actor(report: Report, *, metric: Literal["dps", "raid_dps"]) -> dict[s
     statistics = report.raid_dps if metric == "raid_dps" else player.dps
     actor: dict[str, Any] = {"name": player.name, **_figures(statistics)}
     if report.profilesets:
-        ranking = sorted(report.profilesets, key=lambda profileset: -profileset.statistics.mean)
+        ranking = best_first(report.profilesets)
         results = [
             {"name": entry.name, **_figures(entry.statistics), "stage": entry.stage}
             for entry in ranking[:LISTED_RESULTS]

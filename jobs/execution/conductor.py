@@ -52,6 +52,8 @@ POLL_SECONDS = 0.1
 ALLOWANCE_MS = 15_000
 MIN_ALLOWANCE_MS = 4_000
 
+RAN_TWICE = "# The service ran the profilesets of this stage twice and combined the results of both runs.\n"
+
 Contents = Iterator[tuple[Artifact.Kind, BinaryIO]]
 
 
@@ -59,23 +61,26 @@ Contents = Iterator[tuple[Artifact.Kind, BinaryIO]]
 class StageWork:
     """What a stage runs: its whole text, with each profileset in `replicates` twice, and what it is asked to do.
 
-    `shards` says how it is split, None if it is one shard. `number` is that of its artifacts, None for a single
-    pass.
+    `asked_text` is the text without replicates, whose names end with `suffix`. `shards` says how it is split, None
+    if it is one shard. `number` is that of its artifacts, None for a single pass.
     """
 
     stage: Stage
     number: int | None
     text: str
+    asked_text: str
     arguments: list[str]
     replicates: Mapping[str, str]
+    suffix: str
     asked: Asked
     has_html: bool
     shards: ShardPlan | None
 
     @property
     def input_text(self) -> str:
-        """Return the text of the input artifact, with the arguments."""
-        return command.input_text(self.text, self.arguments)
+        """Return the text of the input artifact, with the arguments and without replicates."""
+        text = command.input_text(self.asked_text, self.arguments)
+        return text + RAN_TWICE if self.replicates else text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +138,13 @@ class OnlyShard:
         fields = self.simulator.end_fields(self.ended)
         self.ids = self.limit.lease.retry(lambda: job_moves.end_run(fields))
         self.outputs = Outputs(
-            self.job, directory, self.scrubber, stage=self.work.number, has_html=self.work.has_html
+            self.job,
+            directory,
+            self.scrubber,
+            stage=self.work.number,
+            has_html=self.work.has_html,
+            replicated=self.work.replicates,
+            suffix=self.work.suffix,
         )
         self.missing = self.outputs.missing
         return int(fields["wall_ms"]), self.ended.stopped_for
@@ -141,7 +152,7 @@ class OnlyShard:
     def result(self) -> StageResult:
         """Return the result of the stage. Raises BuildBroken, RunLost or MachineFault."""
         ended, outputs = self.ended, self.outputs
-        report, factor = _pooled(outputs.report, self.work.replicates)
+        report, factor = _pooled(outputs.report, self.work)
         outcome = self.simulator.outcome(ended, outputs, report=report, asked=self.work.asked)
         is_completed = outcome.status == Status.COMPLETED
         is_reporting = self.simulator.is_reporting and ended.stopped_for in verdict.JOB_STOPS
@@ -195,7 +206,9 @@ class Conductor:
         )
         # This slot and a thread observe the shards, but only one at a time may change the budget and the progress.
         self.observing = threading.Lock()
-        self.results = ShardResults(plan.numbers, self.stage, groups=plan.groups)
+        self.results = ShardResults(
+            plan.numbers, self.stage, groups=plan.groups, replicated=work.replicates, suffix=work.suffix
+        )
         # The allowance of the shard that this slot runs now.
         self.own: Allowance | None = None
         self.own_meter = ProgressMeter()
@@ -437,7 +450,8 @@ class Conductor:
         """Read how the stage ended from the rows of its shards. Return what `run` returns."""
         shards = self.lease.retry(lambda: list(Shard.objects.filter(stage=self.stage).order_by("number")))
         ends = [ShardResult.of_json(shard.result) for shard in shards if shard.result]
-        self.warnings = messages.distinct([text for end in ends for text in end.warnings])
+        warnings = (self.results.scrubber.text(text) for end in ends for text in end.warnings)
+        self.warnings = messages.distinct(warnings)
         billed_ms = sum(shard.billed_ms for shard in shards)
         self.limit.end_stage(billed_ms / 1000)
         self.outcome, stopped_for = self._outcome_of(shards, ends)
@@ -449,7 +463,8 @@ class Conductor:
         """Return the outcome of the stage, and why it was stopped, if it was."""
         for shard in shards:
             if shard.status == ShardStatus.FAILED and shard.result:
-                return ShardResult.of_json(shard.result).outcome, None
+                outcome = ShardResult.of_json(shard.result).outcome
+                return replace(outcome, reason=self.results.scrubber.text(outcome.reason or "") or None), None
         if all(shard.status == ShardStatus.DONE for shard in shards):
             return Outcome(status=Status.COMPLETED, exit_code="0"), None
         reason = StopReason.CANCELLED if self.lease.cancelled.is_set() else self.limit.end_of_budget
@@ -463,7 +478,7 @@ class Conductor:
         It fails if all shards together lack a profileset that none of them misses: a shard whose own baseline, of
         one iteration, did no damage cannot tell.
         """
-        report, factor = _pooled(self.results.report(), self.work.replicates)
+        report, factor = _pooled(self.results.report(), self.work)
         outcome, notes = self.outcome, list[str]()
         if outcome.status == Status.COMPLETED and not isinstance(report, BrokenReport):
             asked = self.work.asked
@@ -494,9 +509,10 @@ class Conductor:
         self.results.close()
 
 
-def _pooled(report: Report | BrokenReport, replicates: Mapping[str, str]) -> tuple[Report | BrokenReport, float]:
+def _pooled(report: Report | BrokenReport, work: StageWork) -> tuple[Report | BrokenReport, float]:
     """Return a report with each profileset once, and the factor by which replicates differ more than reported."""
     if isinstance(report, BrokenReport):
         return report, 1.0
-    factor = widening(report.profilesets, replicates)
-    return replace(report, profilesets=pooled(report.profilesets, replicates)), factor
+    factor = widening(report.profilesets, work.replicates)
+    errors = tuple(map(Scrubber(suffix=work.suffix).text, report.errors))
+    return replace(report, profilesets=pooled(report.profilesets, work.replicates), errors=errors), factor

@@ -8,7 +8,8 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import chain, islice
 from typing import Any, BinaryIO, cast
@@ -19,7 +20,7 @@ from django.conf import settings
 from jobs.artifacts.credentials import GameCredentials
 from jobs.models import Artifact, Build, Job
 from sandbox.private_directory import PrivateDirectory, UnsafeOutput, open_output
-from simc import command, messages, report_reader
+from simc import command, messages, report_pooling, report_reader
 from simc.reports import BrokenReport, Report
 
 MARK = "[removed]"
@@ -29,19 +30,26 @@ CHUNK_BYTES = 1 << 16
 
 
 class Scrubber:
-    """Replaces secrets by a mark, in each spelling that logs and reports use."""
+    """Replaces secrets by a mark, in each spelling that logs and reports use, and removes `suffix`."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        unordered = {form for each in secrets if len(each) >= MIN_CHARACTERS for form in _spellings(each)}
+    def __init__(self, secrets: Iterable[str] = (), *, suffix: str = "") -> None:
+        self.secrets, self.suffix = tuple(secrets), suffix
+        unordered = {form for each in self.secrets if len(each) >= MIN_CHARACTERS for form in _spellings(each)}
         # The longest first, because one secret can begin with another.
-        forms = sorted(unordered, key=len, reverse=True)
+        forms = sorted({*unordered, suffix} - {""}, key=len, reverse=True)
         self.longest = len(forms[0]) if forms else 0
         self.pattern = re.compile("|".join(map(re.escape, forms)))
         self.byte_pattern = re.compile(b"|".join(re.escape(form.encode()) for form in forms))
 
+    def without(self, suffix: str) -> "Scrubber":
+        """Return a scrubber that also removes the end of replicates' names."""
+        return Scrubber(self.secrets, suffix=suffix) if suffix else self
+
     def text(self, text: str) -> str:
         """Return a text with the secrets replaced."""
-        return self.pattern.sub(MARK, text) if self.longest else text
+        if not self.longest:
+            return text
+        return self.pattern.sub(lambda found: "" if found[0] == self.suffix else MARK, text)
 
     def stream(self, stream: BinaryIO) -> BinaryIO:
         """Return a copy with the secrets replaced, and close the file; without secrets, return the file."""
@@ -57,10 +65,13 @@ class Scrubber:
         """Yield the content in pieces, holding back each end, which can be the start of a secret."""
         pending = b""
         while data := stream.read(CHUNK_BYTES):
-            pending = self.byte_pattern.sub(MARK.encode(), pending + data)
+            pending = self.byte_pattern.sub(self._replacement, pending + data)
             yield pending[: -self.longest]
             pending = pending[-self.longest :]
         yield pending
+
+    def _replacement(self, found: re.Match[bytes]) -> bytes:
+        return b"" if found[0] == self.suffix.encode() else MARK.encode()
 
 
 def _spellings(secret: str) -> set[str]:
@@ -89,17 +100,28 @@ LOGS = {Artifact.Kind.STDOUT_LOG: "stdout", Artifact.Kind.STDERR_LOG: "stderr"}
 class Outputs:
     """The outputs of a run whose simulator has ended.
 
-    `stage` is None for a single pass. `has_html` says whether the run writes the HTML report.
+    `stage` is None for a single pass. `has_html` says whether the run writes the HTML report. The profilesets
+    `replicated` ran twice, the second time under a name that ends with `suffix`.
     """
 
     def __init__(
-        self, job: Job, directory: PrivateDirectory, scrubber: Scrubber, *, stage: int | None, has_html: bool
+        self,
+        job: Job,
+        directory: PrivateDirectory,
+        scrubber: Scrubber,
+        *,
+        stage: int | None,
+        has_html: bool,
+        replicated: Collection[str] = (),
+        suffix: str = "",
     ) -> None:
         self.job = job
         self.stage = stage
         self.has_html = has_html
         self.directory = directory
-        self.scrubber = scrubber
+        # Only the report is read with the names of replicates.
+        self.scrubber, self.public_scrubber = scrubber, scrubber.without(suffix)
+        self.replicated = replicated
         # Requested artifacts that could not be stored, as `missing` returns them.
         self.missing: list[dict[str, Any]] = []
         # Why the HTML report must not be stored although its file may exist.
@@ -109,7 +131,7 @@ class Outputs:
     def report(self) -> Report | BrokenReport:
         """Return the JSON report, or why it cannot be read."""
         try:
-            stream = self._output_file(command.REPORT_NAME)
+            stream = self._output_file(command.REPORT_NAME, self.scrubber)
             if stream is None:
                 return BrokenReport("the file is missing")
             with stream:
@@ -136,7 +158,7 @@ class Outputs:
     def warnings(self) -> list[str]:
         """Return the simulator's warnings on stderr, on stdout and in its report."""
         report = self.report
-        reported = () if isinstance(report, BrokenReport) else map(self.scrubber.text, report.warnings)
+        reported = () if isinstance(report, BrokenReport) else map(self.public_scrubber.text, report.warnings)
         printed = messages.printed_warnings(self.lines("stdout"))
         return messages.distinct([*messages.warnings(self.lines("stderr")), *printed, *reported])
 
@@ -169,7 +191,7 @@ class Outputs:
     def lines(self, stream: str) -> Iterator[str]:
         """Yield the lines of a log."""
         with self.directory.log(stream).open(encoding="utf-8", errors="replace", newline="\n") as log:
-            yield from map(self.scrubber.text, log)
+            yield from map(self.public_scrubber.text, log)
 
     def artifacts(self, ran: str) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
         """Yield all artifacts with their contents. `ran` is the input.
@@ -184,7 +206,7 @@ class Outputs:
 
     def shard_files(self, *, with_report: bool) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
         """Yield the report, if it is wanted, and the logs."""
-        report = [(Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME))]
+        report = [(Artifact.Kind.JSON_REPORT, self._report)]
         return self._opened([*(report if with_report else ()), *self._logs()])
 
     def _opened(self, openers: Iterable[tuple[Artifact.Kind, Opener]]) -> Iterator[tuple[Artifact.Kind, BinaryIO]]:
@@ -207,8 +229,8 @@ class Outputs:
 
     def _artifacts(self, ran: str) -> Iterator[tuple[Artifact.Kind, Opener]]:
         """Yield the kinds of artifacts, each with a function that opens its content."""
-        yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.scrubber.text(ran).encode())
-        yield Artifact.Kind.JSON_REPORT, partial(self._output_file, command.REPORT_NAME)
+        yield Artifact.Kind.INPUT, lambda: io.BytesIO(self.public_scrubber.text(ran).encode())
+        yield Artifact.Kind.JSON_REPORT, self._report
         if self.has_html:
             yield Artifact.Kind.HTML_REPORT, self._html
         yield from self._logs()
@@ -221,18 +243,41 @@ class Outputs:
         """Open the HTML report; return None if there is none. Raises UnsafeOutput."""
         if self.html_problem:
             raise UnsafeOutput(self.html_problem)
-        return self._output_file(command.HTML_NAME)
+        return self._output_file(command.HTML_NAME, self.public_scrubber)
 
-    def _output_file(self, name: str) -> BinaryIO | None:
+    def _report(self) -> BinaryIO | None:
+        """Open the JSON report with each profileset once; return None if there is none. Raises UnsafeOutput."""
+        report = self._output_file(command.REPORT_NAME, self.public_scrubber)
+        try:
+            return report and pooled_report(report, self.replicated)
+        except BrokenReport as error:
+            raise UnsafeOutput(error.reason) from None
+
+    def _output_file(self, name: str, scrubber: Scrubber) -> BinaryIO | None:
         """Open a file that the simulator wrote; return None if there is none. Raises UnsafeOutput."""
         output = open_output(self.directory.cwd, name, max_bytes=settings.SIM_OUTPUT_BYTES)
         if output is not None and not os.fstat(output.fileno()).st_size:
             output.close()
             raise UnsafeOutput("the file is empty")
-        return output and self.scrubber.stream(output)
+        return output and scrubber.stream(output)
 
     def _log(self, stream: str) -> BinaryIO:
-        return self.scrubber.stream(self.directory.log(stream).open("rb"))
+        return self.public_scrubber.stream(self.directory.log(stream).open("rb"))
+
+
+def pooled_report(report: BinaryIO, replicated: Collection[str]) -> BinaryIO:
+    """Return a report with one result for each profileset, and close the given one, in which they can have two.
+
+    Raises BrokenReport.
+    """
+    if not replicated:
+        return report
+    with report, ExitStack() as resources:
+        target = cast(BinaryIO, resources.enter_context(tempfile.TemporaryFile()))
+        report_pooling.pool(report, target, names=replicated, max_bytes=settings.SIM_OUTPUT_BYTES)
+        target.seek(0)
+        resources.pop_all()
+    return target
 
 
 def missing(kind: Artifact.Kind, *, stage: int | None, reason: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, BinaryIO, Literal, TypeVar, cast
 
@@ -32,6 +33,8 @@ class Results:
         self.culled: set[str] = set()
         self.stages: list[dict[str, Any]] = []
         self.report: Report | None = None
+        # The stage whose baseline the report has
+        self.base_stage = 0
         self.warnings: list[str] = []
         # Warnings of the service
         self.notes: list[str] = []
@@ -42,13 +45,20 @@ class Results:
         """Return the number of profilesets of the next stage."""
         return len(self.profilesets) - len(self.culled)
 
-    def add_stage(self, stage: Stage, report: Report | None) -> None:
-        """Add a stage and its report, if it wrote one."""
+    def names_of(self, stage: int) -> frozenset[str]:
+        """Return the profilesets whose figures are those of a stage."""
+        profilesets = self.report.profilesets if self.report else ()
+        return frozenset(entry.name for entry in profilesets if entry.stage == stage)
+
+    def add_stage(self, stage: Stage, report: Report | None, *, is_complete: bool) -> None:
+        """Add a stage and its report, if it wrote one. `is_complete` is whether the stage ran to its end."""
         self.stages.append(
             {"stage": stage.number, "label": stage.label, "profilesets": self.remaining, "culled": 0},
         )
         if report is not None:
-            self.report = merged(self.report, report) if self.report else report
+            self.report = merged(self.report, report, is_complete=is_complete) if self.report else report
+            if any(player is self.report.players[0] for player in report.players):
+                self.base_stage = stage.number
 
     def add_warnings(self, warnings: Iterable[str]) -> None:
         """Add the warnings of a stage's simulator."""
@@ -136,31 +146,38 @@ class Results:
         return cast(BinaryIO, content)
 
 
-def merged(earlier: Report, later: Report) -> Report:
-    """Merge the reports of two stages: each actor and profileset has its most precise figures."""
+def merged(earlier: Report, later: Report, *, is_complete: bool) -> Report:
+    """Merge the reports of two stages: each actor and profileset has the figures of the last stage that it ran in.
+
+    A later stage that `is_complete` wins. One that was stopped wins where it is more precise.
+    """
+    wins = partial(_wins, is_complete=is_complete)
     return replace(
         later,
-        players=_most_precise(
-            [*earlier.players, *filter(attrgetter("reached"), later.players)], lambda player: player.dps
-        ),
-        profilesets=_most_precise([*earlier.profilesets, *later.profilesets], lambda entry: entry.statistics),
-        raid_dps=later.raid_dps if _is_more_precise(later.raid_dps, earlier.raid_dps) else earlier.raid_dps,
+        players=_chosen(earlier.players, filter(attrgetter("reached"), later.players), lambda each: each.dps, wins),
+        profilesets=_chosen(earlier.profilesets, later.profilesets, lambda each: each.statistics, wins),
+        raid_dps=later.raid_dps if wins(later.raid_dps, earlier.raid_dps) else earlier.raid_dps,
         details=later.details if later.details and later.details["actors"] else earlier.details,
     )
 
 
-def _most_precise(entries: Iterable[T], statistics: Callable[[T], Statistics]) -> tuple[T, ...]:
-    """Return the most precise of the entries with each name."""
-    known: dict[str, T] = {}
-    for entry in entries:
-        if entry.name not in known or _is_more_precise(statistics(entry), statistics(known[entry.name])):
+def _chosen(
+    earlier: Iterable[T],
+    later: Iterable[T],
+    statistics: Callable[[T], Statistics],
+    wins: Callable[[Statistics, Statistics], bool],
+) -> tuple[T, ...]:
+    """Return each entry of either stage once, that of the later stage if it wins."""
+    known = {entry.name: entry for entry in earlier}
+    for entry in later:
+        if entry.name not in known or wins(statistics(entry), statistics(known[entry.name])):
             known[entry.name] = entry
     return tuple(known.values())
 
 
-def _is_more_precise(later: Statistics, earlier: Statistics) -> bool:
-    """Return whether later figures replace earlier ones. A stopped stage can be less precise than the one before.
+def _wins(later: Statistics, earlier: Statistics, *, is_complete: bool) -> bool:
+    """Return whether figures of a later stage replace those of an earlier one.
 
     A standard error of zero is unknown: a single iteration has none.
     """
-    return (later.mean_stddev or math.inf) <= (earlier.mean_stddev or math.inf)
+    return is_complete or (later.mean_stddev or math.inf) <= (earlier.mean_stddev or math.inf)

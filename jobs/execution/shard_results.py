@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ from jobs.artifacts.artifact_files import NotStored
 from jobs.enums import ShardStatus
 from jobs.execution import log_merge, shard_files, shard_plan
 from jobs.execution.directories import scratch_folder
-from jobs.execution.outputs import LOGS
+from jobs.execution.outputs import LOGS, Scrubber, pooled_report
 from jobs.execution.runner import LOG_BYTES
 from jobs.execution.shard_files import ShardResult
 from jobs.execution.shard_plan import ProfilesetText
@@ -55,13 +55,21 @@ class CollectedShard:
 class ShardResults:
     """Collects ended shards: fetches their files into a folder, and checks their logs and reports.
 
-    `groups` contains the profilesets of each shard but the first.
+    `groups` contains the profilesets of each shard but the first. The profilesets `replicated` ran twice. Files of
+    the stage have their names without the `suffix` of the second run.
     """
 
     def __init__(
-        self, numbers: Precision, stage: ShardedStage, *, groups: Sequence[Sequence[ProfilesetText]]
+        self,
+        numbers: Precision,
+        stage: ShardedStage,
+        *,
+        groups: Sequence[Sequence[ProfilesetText]],
+        replicated: Collection[str] = (),
+        suffix: str = "",
     ) -> None:
         self.stage, self.precision, self.groups = stage, numbers, groups
+        self.replicated, self.scrubber = replicated, Scrubber(suffix=suffix)
         self.count = 1 + len(groups)
         self.resources = ExitStack()
         self.folder = self.resources.enter_context(scratch_folder())
@@ -218,7 +226,7 @@ class ShardResults:
     def _merged_log(self, kind: Artifact.Kind) -> BinaryIO:
         parts = [(f"shard {number + 1} of {self.count}", opener) for number, opener in self._opened(kind)]
         merged = _written(lambda target: log_merge.merge_logs(parts, target, max_bytes=LOG_BYTES))
-        return merged or io.BytesIO()
+        return self.scrubber.stream(merged or io.BytesIO())
 
     def _merged_report(self) -> BinaryIO | None:
         readers = dict(self._opened(Artifact.Kind.JSON_REPORT))
@@ -229,7 +237,13 @@ class ShardResults:
             with readers.pop(0)() as base:
                 report_merge.merge(base, list(readers.values()), target, max_bytes=settings.SIM_OUTPUT_BYTES)
 
-        return _written(merge)
+        merged = _written(merge)
+        try:
+            return merged and pooled_report(self.scrubber.stream(merged), self.replicated)
+        except BrokenReport:
+            return None
+        except OSError as error:
+            raise NotStored(f"the report of the shards cannot be written: {error}") from error
 
     def close(self) -> None:
         """Remove the fetched files, and the files of all tries from the storage."""

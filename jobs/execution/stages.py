@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from django.db import Error as DatabaseError
@@ -13,7 +15,8 @@ from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, Status, StopReason
 from jobs.errors import GivesUp
 from jobs.execution import shard_plan, verdict
-from jobs.execution.conductor import Conductor, OnlyShard, StageResult, StageWork
+from jobs.execution.conductor import Conductor, Contents, OnlyShard, StageResult, StageWork
+from jobs.execution.job_report import JobReport
 from jobs.execution.lease import Lease
 from jobs.execution.outputs import missing, scrubber_of
 from jobs.execution.progress import JobProgress
@@ -30,6 +33,7 @@ from jobs.planning.past_jobs import PastJob, StageStatistics
 from jobs.results import details, labels
 from simc.reports import BrokenReport
 from simc.shortfall import Asked
+from simservice.ids import next_id
 from simservice.telemetry import known_errors
 
 logger = logging.getLogger(__name__)
@@ -80,13 +84,18 @@ class Stages:
         self.input, self.analysis, self.submitted_text = found, found.analysis, submitted
         self.plan, self.secrets, self.stored = plan, secrets, stored
         self.scrubber = scrubber_of(secrets)
+        # The end of the names of replicates
+        self.suffix = multistage.suffix_for(found.text) if plan.enabled else ""
         self.results = Results(plan, found.analysis)
-        self.progress = JobProgress(job, plan.stages, statistics, analysis=found.analysis, scrub=self.scrubber.text)
+        self.report = JobReport(self.results) if plan.enabled else None
+        scrub = self.scrubber.without(self.suffix).text
+        self.progress = JobProgress(job, plan.stages, statistics, analysis=found.analysis, scrub=scrub)
         self.wall_ms = 0
         # The figures of an earlier stage
         self.measured: PastJob | None = None
         self.ran_in_shards = False
         self.ids: Iterator[int] = iter(())
+        self.report_id: int | None = None
         # What the stage that runs now is asked to do
         self.asked = Asked()
         self.missing: list[dict[str, Any]] = []
@@ -96,13 +105,17 @@ class Stages:
 
         Raises GivesUp or a database error.
         """
+        with self.report or nullcontext():
+            return self._run()
+
+    def _run(self) -> Outcome:
         for stage in self.plan.stages:
             outcome = self._outcome_before(stage) or self._run_stage(stage)
             if outcome.status != Status.COMPLETED:
                 break
         if outcome is job_moves.INTERNAL:
             return outcome
-        self._store_csv()
+        self._store_results()
         report = self.results.report
         return replace(
             outcome,
@@ -143,12 +156,15 @@ class Stages:
             self.ran_in_shards = self.ran_in_shards or work.shards is not None
             self.lease.require()
             self.ids = shards.ids
+            if self.report is not None and self.report_id is None:
+                # Artifacts are listed by id, and the report of the job comes first.
+                self.report_id = next(shards.ids, None) or next_id()
             try:
                 result = shards.result()
                 self._add(stage, result, seconds=wall_ms / 1000)
                 outcome = self._with_usage(result.outcome, stopped_for=stopped_for)
                 self.stored += artifact_files.store_all(
-                    self.job, shards.artifacts(), stage=work.number, ids=shards.ids
+                    self.job, self._artifacts(stage, shards, result), stage=work.number, ids=shards.ids
                 )
                 self.missing += shards.missing
             except (GivesUp, DatabaseError):
@@ -167,7 +183,9 @@ class Stages:
     def _work(self, stage: Stage) -> StageWork:
         """Return what a stage runs, and how it is split into shards. At most one query; none with one slot."""
         culled = self.results.culled
-        replicates = multistage.replicates(stage, self.analysis, culled=culled)
+        replicates = multistage.replicates(stage, self.analysis, culled=culled, suffix=self.suffix)
+        stage_text = partial(multistage.stage_text, stage, self.input.text, self.analysis, culled=culled)
+        text = stage_text(replicates=replicates)
         # Only the last stage writes the HTML report, if it was requested.
         has_html = self.job.html and stage.is_last
         asked = shard_plan.asked_of(
@@ -193,9 +211,11 @@ class Stages:
         return StageWork(
             stage=stage,
             number=stage.number if self.plan.enabled else None,
-            text=multistage.stage_text(stage, self.input.text, self.analysis, culled=culled, replicates=replicates),
+            text=text,
+            asked_text=stage_text(replicates={}) if replicates else text,
             arguments=arguments_of(self.job, has_html=has_html),
             replicates=replicates,
+            suffix=self.suffix if replicates else "",
             asked=asked,
             has_html=has_html,
             shards=shards,
@@ -219,7 +239,7 @@ class Stages:
         report = None if isinstance(result.report, BrokenReport) else result.report
         self.results.notes += result.notes
         self.results.add_warnings(result.warnings)
-        self.results.add_stage(stage, report)
+        self.results.add_stage(stage, report, is_complete=result.outcome.status == Status.COMPLETED)
         if report is not None:
             self.progress.live.add_reported_baseline(report)
             self.progress.live.add_reported(report)
@@ -257,17 +277,37 @@ class Stages:
             return outcome.reason
         return self.input.located(outcome.reason)
 
-    def _store_csv(self) -> None:
-        """Store the CSV table if it was requested and there are results."""
+    def _artifacts(self, stage: Stage, shards: Conductor | OnlyShard, result: StageResult) -> Contents:
+        """Return the artifacts of a stage. If it has a report, it is read for the job's."""
+        if self.report is None or isinstance(result.report, BrokenReport):
+            return shards.artifacts()
+        return self.report.reading(shards.artifacts(), stage=stage.number)
+
+    def _store_results(self) -> None:
+        """Store the report of all stages and the CSV table, if there are any. Raises NotStored or WorkerStops."""
+        contents = list(self._results())
+        if contents:
+            ids = chain([self.report_id] if self.report_id else [], self.ids)
+            self.stored += artifact_files.store_all(self.job, contents, ids=ids)
+
+    def _results(self) -> Contents:
+        """Yield the artifacts of all stages. If one of them cannot be written, it is added to `missing`."""
+        if self.report is not None and self.results.report is not None:
+            report = self.report.open()
+            if report is not None:
+                yield Artifact.Kind.JSON_REPORT, report
+            else:
+                reason = self.report.problem or "the reports of the stages cannot be merged"
+                self.missing.append(missing(Artifact.Kind.JSON_REPORT, stage=None, reason=reason))
         if not self.job.csv:
             return
         table = self.results.table()
-        if table is None:
+        if table is not None:
+            yield Artifact.Kind.CSV_REPORT, table
+        else:
             self.missing.append(
                 missing(Artifact.Kind.CSV_REPORT, stage=None, reason="there are no results to list")
             )
-            return
-        self.stored += artifact_files.store_all(self.job, [(Artifact.Kind.CSV_REPORT, table)], ids=self.ids)
 
     def _missing_artifacts(self) -> list[dict[str, Any]]:
         """Return the requested artifacts that could not be stored; none if no simulator has run."""

@@ -5,61 +5,51 @@ clearly beaten, so only the few that could be the best are simulated at full pre
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import count
 from statistics import NormalDist, fmean
 
 from jobs.enums import MultistageReason, StageLabel
 from simc.profiles.analysis import FINAL_STAGE_OPTIONS, MORE_IS_BETTER, Analysis, with_limits
 from simc.profiles.numbers import Bounds, read_integer, read_number
 from simc.profiles.selection import remaining_lines
-from simc.reports import MIN_FIGHTS, Profileset, Statistics, fights_of
+from simc.reports import MIN_FIGHTS, Profileset, Statistics, combined
 
 SUFFIX = "~replicate"
 # Enough to measure the difference. More would take too much of the simulator's memory.
 MAX_REPLICATED = 1000
 
 
-def names_for(profilesets: Sequence[str]) -> dict[str, str]:
+def suffix_for(text: str) -> str:
+    """Return the end of the names of a profile's replicates.
+
+    The profile does not contain it, and its first character occurs once in it. To restore the names in any output,
+    it is therefore enough to remove it.
+    """
+    if SUFFIX not in text:
+        return SUFFIX
+    taken = set(re.findall(rf"{SUFFIX}([0-9]+)_", text))
+    return next(f"{SUFFIX}{number}_" for number in count(2) if str(number) not in taken)
+
+
+def names_for(profilesets: Sequence[str], *, suffix: str = SUFFIX) -> dict[str, str]:
     """Return the name of each profileset's replicate, for the first 1,000 profilesets."""
-    suffix, taken = SUFFIX, set(profilesets)
-    while any(f"{name}{suffix}" in taken for name in profilesets):
-        suffix += "~"
     return {name: f"{name}{suffix}" for name in profilesets[:MAX_REPLICATED]}
 
 
 def pooled(profilesets: Iterable[Profileset], replicates: Mapping[str, str]) -> tuple[Profileset, ...]:
     """Return each profileset once, with the combined figures of its own and its replicate's fights."""
-    combined = {entry.name: entry for entry in profilesets}
+    entries = {entry.name: entry for entry in profilesets}
     for name, replicate in replicates.items():
-        second = combined.pop(replicate, None)
+        second = entries.pop(replicate, None)
         if second is not None:
-            first = combined.get(name)
-            statistics = _combine(first.statistics, second.statistics) if first else second.statistics
-            combined[name] = replace(second, name=name, statistics=statistics)
-    return tuple(combined.values())
-
-
-def _combine(first: Statistics, second: Statistics) -> Statistics:
-    """Return the statistics of the fights of both, or the first if one's number of fights is unknown."""
-    fights = [fights_of(entry.stddev, entry.mean_stddev) for entry in (first, second)]
-    if not all(fights):
-        return first
-    total = sum(fights)
-    mean = (fights[0] * first.mean + fights[1] * second.mean) / total
-    squares = sum(
-        count * (entry.stddev**2 + (entry.mean - mean) ** 2)
-        for count, entry in zip(fights, (first, second), strict=True)
-    )
-    stddev = math.sqrt(squares / total)
-    return Statistics(
-        mean=mean,
-        mean_stddev=stddev / math.sqrt(total),
-        stddev=stddev,
-        min=min(first.min, second.min),
-        max=max(first.max, second.max),
-    )
+            first = entries.get(name)
+            statistics = combined(first.statistics, second.statistics) if first else second.statistics
+            entries[name] = replace(second, name=name, statistics=statistics)
+    return tuple(entries.values())
 
 
 def known_error(statistics: Statistics) -> float:
@@ -192,11 +182,13 @@ def _max_iterations(analysis: Analysis, bounds: Bounds) -> int:
     return min(own, bounds.iterations) if own and own > 0 else bounds.iterations
 
 
-def replicates(stage: Stage, analysis: Analysis, *, culled: AbstractSet[str]) -> dict[str, str]:
+def replicates(
+    stage: Stage, analysis: Analysis, *, culled: AbstractSet[str], suffix: str = SUFFIX
+) -> dict[str, str]:
     """Map each profileset that a stage runs twice to its replicate's name. Empty in the last stage."""
     if stage.is_last:
         return {}
-    return names_for([name for name in analysis.profilesets if name not in culled])
+    return names_for([name for name in analysis.profilesets if name not in culled], suffix=suffix)
 
 
 def one_run(stage: Stage, *, replicated: bool) -> Stage:

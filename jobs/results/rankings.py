@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jobs.artifacts import retention
 from jobs.models import Job, JobRanking
-from simc.reports import LISTED_RESULTS, Profileset, has_few_fights
+from simc.reports import LISTED_RESULTS, Profileset, best_first, has_few_fights
 
 # The number of profilesets in a summary
 LISTED = LISTED_RESULTS
@@ -72,7 +72,7 @@ def packed(profilesets: Sequence[Profileset]) -> bytes | None:
     """
     if len(profilesets) <= LISTED:
         return None
-    kept = sorted(profilesets, key=lambda each: -each.statistics.mean)
+    kept = best_first(profilesets)
     while len(content := _compressed(kept)) > MAX_BYTES:
         kept = kept[: len(kept) * 3 // 4]
     return content

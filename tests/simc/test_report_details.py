@@ -266,8 +266,8 @@ class TestActors:
     def test_a_stage_that_reached_nobody_keeps_the_details_of_the_one_before(self) -> None:
         first = read(b'{"sim":{"players":[{"name":"a","collected_data":{"dps":{"mean":1}}}]}}')
         nobody = read(b'{"sim":{"players":[{"name":"a"}]}}')
-        assert merged(first, nobody).details == first.details
-        assert merged(nobody, first).details == first.details
+        assert merged(first, nobody, is_complete=False).details == first.details
+        assert merged(nobody, first, is_complete=False).details == first.details
 
 
 class TestTime:

@@ -14,6 +14,7 @@ from jobs.planning.multistage import (
     plan,
     replicates,
     stage_text,
+    suffix_for,
 )
 from simc.profiles.analysis import analyse
 from simc.profiles.grammar import tokens
@@ -231,7 +232,23 @@ def test_replicates_cost_little_if_errors_are_honest(monkeypatch: pytest.MonkeyP
     assert with_replicates < 1.1 * trials.run(trials=100, seed=6, candidates=64).share_of_single_pass
 
 
-def test_a_replicate_never_takes_a_profilesets_own_name() -> None:
-    profilesets = ["a", "a~replicate", "a~replicate~", "b"]
-    names = names_for(profilesets)
-    assert len({*profilesets, *names.values()}) == 2 * len(profilesets)
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "b"],
+        ["a", "a~replicate", "b~replicate", "b"],
+        ["a~replicate2_", "a~replicate", "a~replicate~replicate", "a~replicate3", "~replicate4_", "a~"],
+    ],
+)
+def test_removing_the_suffix_restores_every_name(names: list[str]) -> None:
+    text = "".join(f"profileset.{name}+=level=1\n" for name in names)
+    suffix = suffix_for(text)
+    assert suffix not in text
+    replicates = names_for(names, suffix=suffix)
+    assert not set(names) & set(replicates.values())
+    assert [replicate.replace(suffix, "") for replicate in replicates.values()] == names
+
+
+def test_a_profile_full_of_suffixes_is_no_problem() -> None:
+    text = "".join(f"~replicate{number}_" for number in range(2, 150_000))
+    assert suffix_for(text) == "~replicate150000_"

@@ -32,14 +32,23 @@ def report(stage: int, error: float, names: str) -> Report:
     ("first", "second", "expected_stage"),
     [(2.0, 1.0, 2), (1.0, 1.0, 2), (1.0, 2.0, 1), (0.0, 1.0, 2), (1.0, 0.0, 1)],
 )
-def test_the_more_precise_figures_win(first: float, second: float, expected_stage: int) -> None:
-    together = merged(report(1, first, "a"), report(2, second, "a"))
+def test_the_more_precise_figures_win_if_the_later_stage_was_stopped(
+    first: float, second: float, expected_stage: int
+) -> None:
+    together = merged(report(1, first, "a"), report(2, second, "a"), is_complete=False)
     assert [profileset.stage for profileset in together.profilesets] == [expected_stage]
     assert together.players[0].dps.mean == together.raid_dps.mean == 100 + expected_stage
 
 
+@pytest.mark.parametrize("later", [0.0, 1.0, 9.0])
+def test_a_complete_stage_wins(later: float) -> None:
+    together = merged(report(1, 1.0, "a"), report(2, later, "a"), is_complete=True)
+    assert [profileset.stage for profileset in together.profilesets] == [2]
+    assert together.players[0].dps.mean == together.raid_dps.mean == 102
+
+
 def test_results_of_a_single_stage_are_kept() -> None:
-    together = merged(report(1, 2, "abc"), report(2, 1, "ad"))
+    together = merged(report(1, 2, "abc"), report(2, 1, "ad"), is_complete=False)
     assert {profileset.name: profileset.stage for profileset in together.profilesets} == {
         "a": 2,
         "b": 1,
@@ -57,6 +66,6 @@ def test_only_profilesets_of_the_profile_count_as_culled() -> None:
         for name, mean in (("of a file", 1), ("a", 99))
     ]
     staged = replace(report(1, 1, ""), profilesets=tuple(profilesets))
-    results.add_stage(StagePlan(MultistageReason.ELIGIBLE).stages[0], staged)
+    results.add_stage(StagePlan(MultistageReason.ELIGIBLE).stages[0], staged, is_complete=True)
     results.cull(staged)
     assert (results.culled, results.remaining) == (set(), 1)
