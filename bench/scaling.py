@@ -67,7 +67,8 @@ def _efficiency(stack: LocalStack, caller: Caller, *, slots: int, sets: int, sta
 def _slept_seconds(stack: LocalStack, job: Job) -> float:
     """Return how long the job's simulators slept, according to the merged report of each stage."""
     seconds = 0.0
-    for report in Artifact.objects.filter(job=job, kind="json_report"):
+    # The report of a job in stages has the times of its last stage.
+    for report in Artifact.objects.filter(job=job, kind="json_report", stage__isnull=not job.multi_stage):
         with gzip.open(stack.folder / "files" / "artifacts" / report.storage_name) as stream:
             seconds += json.load(stream)["sim"]["statistics"]["elapsed_time_seconds"]
     return seconds

@@ -62,7 +62,7 @@ class JobReport:
                 resources.pop_all()
                 return target
         except BrokenReport as error:
-            self.problem = str(error)
+            self.problem = f"the reports of the stages cannot be merged: {error}"
             return None
         except OSError as error:
             raise NotStored(f"the report of all stages cannot be written: {error}") from error

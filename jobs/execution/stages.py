@@ -38,6 +38,9 @@ from simservice.telemetry import known_errors
 
 logger = logging.getLogger(__name__)
 
+# The artifacts of a job in stages that belong to none of them
+JOB_ARTIFACTS = (Artifact.Kind.JSON_REPORT, Artifact.Kind.CSV_REPORT)
+
 
 def run_stages(
     job: Job,
@@ -95,7 +98,8 @@ class Stages:
         self.measured: PastJob | None = None
         self.ran_in_shards = False
         self.ids: Iterator[int] = iter(())
-        self.report_id: int | None = None
+        # Of the artifacts of all stages
+        self.first_ids: list[int] = []
         # What the stage that runs now is asked to do
         self.asked = Asked()
         self.missing: list[dict[str, Any]] = []
@@ -156,9 +160,9 @@ class Stages:
             self.ran_in_shards = self.ran_in_shards or work.shards is not None
             self.lease.require()
             self.ids = shards.ids
-            if self.report is not None and self.report_id is None:
-                # Artifacts are listed by id, and the report of the job comes first.
-                self.report_id = next(shards.ids, None) or next_id()
+            if self.report is not None and not self.first_ids:
+                # Artifacts are listed by id, and those of all stages come first.
+                self.first_ids = [next(shards.ids, None) or next_id() for _ in JOB_ARTIFACTS]
             try:
                 result = shards.result()
                 self._add(stage, result, seconds=wall_ms / 1000)
@@ -287,7 +291,7 @@ class Stages:
         """Store the report of all stages and the CSV table, if there are any. Raises NotStored or WorkerStops."""
         contents = list(self._results())
         if contents:
-            ids = chain([self.report_id] if self.report_id else [], self.ids)
+            ids = chain(self.first_ids, self.ids)
             self.stored += artifact_files.store_all(self.job, contents, ids=ids)
 
     def _results(self) -> Contents:
@@ -297,7 +301,7 @@ class Stages:
             if report is not None:
                 yield Artifact.Kind.JSON_REPORT, report
             else:
-                reason = self.report.problem or "the reports of the stages cannot be merged"
+                reason = self.report.problem or ""
                 self.missing.append(missing(Artifact.Kind.JSON_REPORT, stage=None, reason=reason))
         if not self.job.csv:
             return
