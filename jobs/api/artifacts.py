@@ -24,8 +24,8 @@ class ArtifactFile(TypedDict):
     """A file that a job produced."""
 
     kind: models.Artifact.Kind
-    name: Annotated[FileName, "File name of the download. Starts with the stage if the job ran in several"]
-    stage: Annotated[int | None, Rule(minimum=1), "Null unless the job ran in several stages"]
+    name: Annotated[FileName, "File name of the download. Starts with `stage-N-` if it belongs to a stage"]
+    stage: Annotated[int | None, Rule(minimum=1), "Null for files of the whole job"]
     url: Annotated[Url, "Download URL. Needs no API key"]
     mimeType: Annotated[str, Rule(pattern="^[a-z]+/[a-z]+$"), "Media type without parameters"]
     bytes: Annotated[Count, "Uncompressed size in bytes"]
@@ -40,8 +40,8 @@ class ArtifactUrl(TypedDict):
 EXAMPLE_ARTIFACT_ID = "176352842345600043"
 EXAMPLE_ARTIFACT: ArtifactFile = {
     "kind": models.Artifact.Kind.JSON_REPORT,
-    "name": "stage-3-report.json",
-    "stage": 3,
+    "name": "report.json",
+    "stage": None,
     "url": f"{EXAMPLE_HOST}/artifacts/{EXAMPLE_TOKEN}",
     "mimeType": "application/json",
     "bytes": 184320,

@@ -52,7 +52,7 @@ class Manifest(TypedDict):
     job: ManifestJob
     build: JobBuild | None
     result: ManifestResult
-    artifacts: list[ManifestArtifact]
+    artifacts: Annotated[list[ManifestArtifact], "Files of the whole job come before those of its stages"]
 
 
 EXAMPLE_MANIFEST: Manifest = {

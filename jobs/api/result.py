@@ -45,7 +45,7 @@ class Result(TypedDict):
 
     summary: Annotated[Summary | None, "Null if the simulator wrote no report"]
     verdict: Annotated[Verdict | None, "Null if the job has no result"]
-    artifacts: list[ResultArtifact]
+    artifacts: Annotated[list[ResultArtifact], "Files of the whole job come before those of its stages"]
     warnings: NotRequired[
         Annotated[list[str], Rule(maxItems=20), "Warnings about a run without a summary. Omitted if there are none"]
     ]

@@ -656,6 +656,7 @@ class Manifest(WithFigures, Model):
     build: JobBuild | None
     result: ManifestResult
     artifacts: list[ManifestArtifact]
+    """Files of the whole job come before those of its stages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -664,9 +665,9 @@ class ManifestArtifact(Model):
 
     kind: Literal["json_report", "html_report", "csv_report", "input", "stdout_log", "stderr_log"]
     name: str
-    """File name of the download. Starts with the stage if the job ran in several."""
+    """File name of the download. Starts with `stage-N-` if it belongs to a stage."""
     stage: int | None
-    """Null unless the job ran in several stages."""
+    """Null for files of the whole job."""
     url: str
     """Download URL. Needs no API key."""
     mime_type: str = key("mimeType")
@@ -1045,6 +1046,7 @@ class Result(Model):
     verdict: Verdict | None
     """Null if the job has no result."""
     artifacts: list[ResultArtifact]
+    """Files of the whole job come before those of its stages."""
     warnings: list[str] | None = None
     """Warnings about a run without a summary. Omitted if there are none."""
     missing_artifacts: list[MissingArtifact] | None = key("missingArtifacts", default=None)
@@ -1059,9 +1061,9 @@ class ResultArtifact(Model):
 
     kind: Literal["json_report", "html_report", "csv_report", "input", "stdout_log", "stderr_log"]
     name: str
-    """File name of the download. Starts with the stage if the job ran in several."""
+    """File name of the download. Starts with `stage-N-` if it belongs to a stage."""
     stage: int | None
-    """Null unless the job ran in several stages."""
+    """Null for files of the whole job."""
     url: str
     """Download URL. Needs no API key."""
     mime_type: str = key("mimeType")
