@@ -52,7 +52,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         "address": links.of(job)["share"],
         "shared_view": options.added_to(links.of(job)["share"]),
         "ranking_table": options.baseline_of(reverse("shared_ranking", args=(token,))),
-        "hides_inputs": not job.account.shares_inputs,
+        "hides_inputs": not job.shows_inputs,
         "ending": endings.ending_of(job, reason=labels.public_reason(job)),
         "queue": queue_position(job) if job.is_waiting else "",
         "waiting": job.is_waiting,
