@@ -8,7 +8,7 @@ ranges of the rest are those of the stored file.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -76,6 +76,13 @@ def find(token: str, file: DataFile) -> tuple[Artifact | None, Callable[[], Cont
         about = about_report(job, profile=profile, in_stages=any(each.stage is not None for each in shared))
         return artifact, lambda: _with_member(artifact, "simbot", about, name=file)
     return artifact, lambda: contents.of_artifact(artifact, name=file)
+
+
+def listed(job: Job, kinds: Collection[str]) -> list[DataFile]:
+    """Return the files under the share link of a job, given the kinds of the artifacts that the link lists."""
+    needed = KINDS | {DataFile.INPUT: Artifact.Kind.INPUT}
+    hidden = {DataFile.FULL_JSON, *([DataFile.INPUT] if job.has_credentials else [])}
+    return [each for each in DataFile if job.is_terminal and needed[each] in kinds and each not in hidden]
 
 
 def main_artifact(artifacts: Sequence[Artifact], kind: Artifact.Kind) -> Artifact | None:
