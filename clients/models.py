@@ -239,6 +239,8 @@ class AuditEvent(models.Model):
         JOB_RENAMED = "job.renamed"
         # The public links of a job were replaced.
         JOB_LINKS_REPLACED = "job.links_replaced"
+        # What the share link of a job shows was changed (new).
+        JOB_SHARING_CHANGED = "job.sharing_changed"
         # An operator returned a running job to the queue.
         JOB_REQUEUED = "job.requeued"
         # An operator ended a running job as lost.

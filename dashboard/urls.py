@@ -37,6 +37,7 @@ account_pages = [
     path("jobs/<id:job_id>/rest", run_rest.run_rest, name="run_rest"),
     path("jobs/<id:job_id>/cancel", job_page.cancel, name="cancel_job"),
     path("jobs/<id:job_id>/links", job_page.replace_links, name="replace_links"),
+    path("jobs/<id:job_id>/sharing", job_page.change_sharing, name="job_sharing"),
     path("jobs/<id:job_id>/title", job_page.rename, name="rename_job"),
     path("search", search.search, name="search"),
     path("history", history.history, name="history"),

@@ -162,6 +162,8 @@ class Job(models.Model):
     # The W3C `traceparent` of the request that submitted the job, empty without traces
     trace_parent = models.CharField(max_length=55, blank=True, default="", db_default="")
     share_token = models.CharField(max_length=22)
+    # Whether the share link shows the profile and the logs, if the account allows it
+    shares_inputs = models.BooleanField(default=True, db_default=True)
     # When the files and the profile text were removed at the end of the retention period
     cleared_at = models.DateTimeField(null=True)
 
@@ -289,6 +291,11 @@ class Job(models.Model):
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def shows_inputs(self) -> bool:
+        """Return whether share links show the profile and the logs: if the account and the job share them."""
+        return self.shares_inputs and self.account.shares_inputs
 
     @property
     def has_result(self) -> bool:
@@ -524,7 +531,7 @@ class Artifact(models.Model):
         STDOUT_LOG = "stdout_log"
         STDERR_LOG = "stderr_log"
 
-    # The profile and the logs, which share links do not list if the account does not share them.
+    # The profile and the logs, which share links list only if the job shows its inputs.
     PRIVATE_KINDS = (Kind.INPUT, Kind.STDOUT_LOG, Kind.STDERR_LOG)
 
     id = models.BigIntegerField(primary_key=True, editable=False)

@@ -24,7 +24,7 @@ JOB_FIELDS = (
     "ceiling_runtime_seconds ceiling_queue_seconds priority_fee_credits credits_per_second vcpus parallel_slots "
     "retention_days status attempt created_at started_at completed_at cancel_requested_at build_id error_code "
     "status_reason simulator_exit_code sim_duration_ms credits_consumed slots_used summary warnings "
-    "missing_artifacts cleared_at"
+    "missing_artifacts shares_inputs cleared_at"
 ).split()
 JOB_EVENT_FIELDS = "at from_status to_status attempt reason cause".split()
 ARTIFACT_FIELDS = "id attempt stage kind mime_type bytes sha256 created_at token".split()

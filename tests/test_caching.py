@@ -29,6 +29,7 @@ pytestmark = pytest.mark.django_db
 # Routes without login or key, which may be cached.
 CACHED = {
     "artifacts/<token:token>": "private, max-age=3600",
+    "share/<token:token>/<datafile:file>": "private, no-cache",
     "share/<token:token>/card.png": "public, max-age=86400",
     "v1/openapi.json": "public, max-age=300",
 }

@@ -21,6 +21,7 @@ ENDPOINTS = [route for route in ROUTES if route.startswith("v1/")]
 LINKS = [
     "share/<token:token>",
     "share/<token:token>/card.png",
+    "share/<token:token>/<datafile:file>",
     "manifests/<token:token>",
     "artifacts/<token:token>",
     "docs",

@@ -88,6 +88,7 @@ DESCRIPTIONS = {
     Action.JOB_CANCELLED: "Cancelled job {target}",
     Action.JOB_RENAMED: "Changed the title of job {target} to {title}",
     Action.JOB_LINKS_REPLACED: "Replaced the public links of job {target}",
+    Action.JOB_SHARING_CHANGED: "Changed the profile and logs on the share link of job {target} to {new}",
     Action.JOB_REQUEUED: "Returned job {target} to the queue",
     Action.JOB_RELEASED: "Marked job {target} as lost",
 }

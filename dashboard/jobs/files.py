@@ -19,6 +19,7 @@ def files_of(job: Job, *, is_public: bool = False) -> list[dict[str, Any]]:
     """
     return [
         {
+            "kind": artifact.kind,
             "name": labels.ARTIFACTS[Artifact.Kind(artifact.kind)],
             "stage": artifact.stage,
             "path": path_to("artifact", artifact.token),

@@ -69,6 +69,7 @@ REQUEST_PATHS = {
     "html": "artifacts.html",
     "csv": "artifacts.csv",
     "json_version": "artifacts.json.version",
+    "hide_inputs": "artifacts.hideInputs",
 }
 # The field that each error without a path concerns.
 ERROR_FIELDS: dict[type[ApiError], str] = {
@@ -142,6 +143,7 @@ class JobForm(forms.Form):
     json_version = forms.TypedChoiceField(
         label="JSON report", choices=[(2, "Version 2"), (3, "Version 3 (experimental)")], coerce=int, initial=2
     )
+    hide_inputs = forms.BooleanField(label="Hide the profile and the logs on the share link", required=False)
     webhook = forms.BooleanField(label="Notify the client's webhook when the job ends", required=False)
     metadata = forms.CharField(
         required=False,

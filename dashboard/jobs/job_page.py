@@ -199,9 +199,22 @@ def replace_links(request: HttpRequest, access: AccountAccess, job_id: int) -> H
     return redirect("job", access.account.name, job_id)
 
 
+@account_page(post=Role.MEMBER, get=False)
+def change_sharing(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    """Choose whether the share link of a job shows its profile and logs."""
+    shown = request.POST.get("shares_inputs") == "on"
+    edits.set_shares_inputs(_find_job(access, job_id), shown=shown, by=access.actor)
+    messages.success(
+        request, f"The share link {'now shows' if shown else 'no longer shows'} the profile and the logs."
+    )
+    return redirect("job", access.account.name, job_id)
+
+
 def _find_job(access: AccountAccess, job_id: int) -> Job:
-    """Return one of the account's jobs with its build and client. Raises Http404."""
-    return get_object_or_404(Job.objects.select_related("build", "client"), account=access.account, pk=job_id)
+    """Return one of the account's jobs with its build, client and account. Raises Http404."""
+    found = get_object_or_404(Job.objects.select_related("build", "client"), account=access.account, pk=job_id)
+    found.account = access.account
+    return found
 
 
 def _progress_in(job: Job, runs: list[dict[str, Any]]) -> Progress:

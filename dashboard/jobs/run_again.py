@@ -115,6 +115,7 @@ def _own_values(job: Job, profile: str) -> dict[str, Any]:
         "build": str(job.pinned_build_id or ""),
         "priority": Priority(job.priority).api_name,
         "cap": None if job.max_credits is None else cap,
+        "hide_inputs": not job.shares_inputs,
         "queue_seconds": job.ceiling_queue_seconds,
         "title": job.metadata.get("title", ""),
         "metadata": "\n".join(

@@ -19,11 +19,19 @@ from jobs.enums import Status
 from jobs.live.progress import progress_of
 from jobs.models import Job
 from jobs.queue import forecast
-from jobs.results import endings, labels, queries, verdicts
+from jobs.results import endings, labels, queries, report_data, verdicts
+from jobs.results.report_data import DataFile
 from simservice.api.methods import read_only
 from simservice.postgresql.connections import snapshot
 
 HEADERS = {"X-Robots-Tag": "noindex", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+DATA_LABELS = {
+    DataFile.DATA_JSON: "JSON",
+    DataFile.DATA_CSV: "CSV",
+    DataFile.INPUT: "input",
+    DataFile.OUTPUT: "output",
+    DataFile.HTML: "report",
+}
 
 
 @read_only
@@ -52,7 +60,7 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         "address": links.of(job)["share"],
         "shared_view": options.added_to(links.of(job)["share"]),
         "ranking_table": options.baseline_of(reverse("shared_ranking", args=(token,))),
-        "hides_inputs": not job.account.shares_inputs,
+        "hides_inputs": not job.shows_inputs,
         "ending": endings.ending_of(job, reason=labels.public_reason(job)),
         "queue": queue_position(job) if job.is_waiting else "",
         "waiting": job.is_waiting,
@@ -64,6 +72,10 @@ def share(request: HttpRequest, token: str) -> HttpResponse:
         "layout": "part.html" if "HX-Request" in request.headers else "base.html",
         "files": files,
         "missing_files": missing_files_of(job),
+        "data": [
+            (DATA_LABELS[each], reverse("report_data", args=(token, each)))
+            for each in report_data.listed(job, {file["kind"] for file in files})
+        ],
         "may_sign_up": settings.ALLOW_SIGNUP,
         "picture": links.base + path_to("share_card", token),
     }

@@ -37,7 +37,7 @@ KEYWORDS = {
 }
 CODE = re.compile("`([^`]+)`")
 # The environment variables for the parameters of paths
-VARIABLES = {"job_id": "JOB", "build_id": "BUILD", "artifact_id": "ARTIFACT", "token": "TOKEN"}
+VARIABLES = {"job_id": "JOB", "build_id": "BUILD", "artifact_id": "ARTIFACT", "token": "TOKEN", "file": "FILE"}
 # The tags of the document, in its order
 RESOURCES = {"jobs": "Jobs", "account": "Account", "builds": "Builds", "public": "Public", "health": "Health"}
 MAX_TERM = 100
@@ -62,6 +62,7 @@ PYTHON = {
     "getCredits": "print(client.credits().purchased)",
     "downloadArtifact": 'print(client.jobs.download({job_id}, Path("reports")))',
     "getManifest": 'print(client.manifest("{base}/manifests/" + {token}).mean)',
+    "getReportData": 'print(client.report_data("{base}/share/" + {token})["simbot"]["title"])',
     "getOpenApi": 'print(client.openapi()["info"]["title"])',
     "getHealth": "print(client.alive().status)",
     "getReadiness": "print(client.readiness().status)",

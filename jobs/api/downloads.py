@@ -1,7 +1,9 @@
-"""Public downloads of artifacts: `GET /artifacts/{token}`, streamed and resumable."""
+"""Public downloads, streamed and resumable: `GET /artifacts/{token}`, and the responses of other files."""
 
 import logging
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +14,19 @@ from django.utils.http import parse_etags
 
 from clients.rate_limits import limited_by_address
 from jobs.api.manifest import TOKEN
-from jobs.artifacts import artifact_files
+from jobs.artifacts import contents
+from jobs.artifacts.contents import Content
 from jobs.models import Artifact
 from jobs.results import queries
 from simservice.api import errors
-from simservice.api.errors import FileMissing, NotFound, RangeNotSatisfiable, StorageUnavailable, error_response
+from simservice.api.errors import (
+    ApiError,
+    FileMissing,
+    NotFound,
+    RangeNotSatisfiable,
+    StorageUnavailable,
+    error_response,
+)
 from simservice.api.methods import read_only
 from simservice.api.operations import Header, Operation, ResponseSpec, documented
 
@@ -88,7 +98,7 @@ DOWNLOAD_ARTIFACT = Operation(
 
 @dataclass(frozen=True)
 class ByteRange:
-    """Bytes of an artifact, from `start` up to but not including `stop`."""
+    """Bytes of a content, from `start` up to but not including `stop`."""
 
     start: int
     stop: int
@@ -99,17 +109,44 @@ class ByteRange:
 @limited_by_address
 def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     """Respond with the content of an artifact (docs/reference/api.md#artifacts)."""
+    return respond(request, lambda: _content_of(token))
+
+
+def _content_of(token: str) -> Content:
+    """Return the content of a download link. Raises NotFound."""
     artifact = queries.find_download(token)
+    if artifact is None:
+        raise NotFound
+    return contents.of_artifact(artifact)
+
+
+def respond(request: HttpRequest, find: Callable[[], Content]) -> HttpResponseBase:
+    """Return the response for a content: 200, 206, 304 or 416, or the ApiError that `find` raises."""
     try:
-        response = error_response(NotFound(), request) if artifact is None else _respond(request, artifact)
+        content = find()
+        with reading(content.artifact):
+            response = _respond(request, content)
+    except ApiError as error:
+        response = error_response(error, request)
+    return _with_safe_headers(response)
+
+
+@contextmanager
+def reading(artifact: Artifact | None) -> Iterator[None]:
+    """Let the block read an artifact's file. Raises FileMissing or StorageUnavailable."""
+    number = artifact and artifact.pk
+    try:
+        yield
     except FileNotFoundError as error:
-        logger.error(
-            "artifact %s: its file is missing; see `manage.py verifyartifacts`: %s", artifact and artifact.pk, error
-        )
-        response = error_response(FileMissing(), request)
-    except OSError:
-        logger.warning("artifact %s: storage is unavailable", artifact and artifact.pk, exc_info=True)
-        response = error_response(StorageUnavailable(), request)
+        logger.error("artifact %s: its file is missing; see `manage.py verifyartifacts`: %s", number, error)
+        raise FileMissing from error
+    except OSError as error:
+        logger.warning("artifact %s: storage is unavailable", number, exc_info=True)
+        raise StorageUnavailable from error
+
+
+def _with_safe_headers(response: HttpResponseBase) -> HttpResponseBase:
+    """Return a response with the headers that keep a stranger's file from acting as a page of this site."""
     for name, value in SAFE_HEADERS.items():
         response[name] = value
     if response.status_code >= 400:
@@ -118,66 +155,64 @@ def artifact(request: HttpRequest, token: str) -> HttpResponseBase:
     return response
 
 
-def _respond(request: HttpRequest, artifact: Artifact) -> HttpResponseBase:
-    """Return the response for an existing artifact: 200, 206, 304 or 416.
+def _respond(request: HttpRequest, content: Content) -> HttpResponseBase:
+    """Return the response for an existing content: 200, 206, 304 or 416.
 
     Raises FileNotFoundError if the storage no longer contains the file, another OSError if it is unavailable.
     """
-    requested = _requested_range(request, artifact)
+    requested = _requested_range(request, content)
     gzip = GZIP.search(request.headers.get("Accept-Encoding", ""))
     compressed = requested is None and gzip is not None and (gzip["weight"] or "1").strip("0.") != ""
-    tag = f'"{artifact.sha256}-gzip"' if compressed else f'"{artifact.sha256}"'
+    tag = f'"{content.digest}-gzip"' if compressed else f'"{content.digest}"'
     cached = [each.removeprefix("W/") for each in parse_etags(request.headers.get("If-None-Match", ""))]
     response: HttpResponseBase
     if "*" in cached or tag in cached:
         response = HttpResponseNotModified()
     elif compressed:
-        response = _stream(request, artifact, None)
+        response = _stream(request, content, None)
         response["Content-Encoding"] = "gzip"
     elif requested is not None and requested.start >= requested.stop:
-        response = error_response(RangeNotSatisfiable(size=artifact.bytes), request)
+        response = error_response(RangeNotSatisfiable(size=content.size), request)
     else:
-        response = _stream(request, artifact, requested or ByteRange(0, artifact.bytes))
+        response = _stream(request, content, requested or ByteRange(0, content.size))
         if requested is not None:
             response.status_code = 206
-            response["Content-Range"] = f"bytes {requested.start}-{requested.stop - 1}/{artifact.bytes}"
+            response["Content-Range"] = f"bytes {requested.start}-{requested.stop - 1}/{content.size}"
     response["ETag"] = tag
     # Browsers display HTML reports and download all other files.
-    disposition = "inline" if artifact.kind == Artifact.Kind.HTML_REPORT else "attachment"
-    name = artifact_files.file_name(Artifact.Kind(artifact.kind), stage=artifact.stage)
-    response["Content-Disposition"] = f'{disposition}; filename="{name}"'
+    disposition = "inline" if content.mime_type.startswith("text/html") else "attachment"
+    response["Content-Disposition"] = f'{disposition}; filename="{content.name}"'
     return response
 
 
-def _requested_range(request: HttpRequest, artifact: Artifact) -> ByteRange | None:
+def _requested_range(request: HttpRequest, content: Content) -> ByteRange | None:
     """Return the requested range; None for the whole content, also if the header is invalid.
 
     A range past the end is empty. With `If-Range`, the range applies only if the content has not changed.
     """
     match = RANGE.match(request.headers.get("Range", ""))
-    if match is None or request.headers.get("If-Range", f'"{artifact.sha256}"') != f'"{artifact.sha256}"':
+    if match is None or request.headers.get("If-Range", f'"{content.digest}"') != f'"{content.digest}"':
         return None
     first, last = match.groups()
     if not first:
-        return ByteRange(max(0, artifact.bytes - int(last)), artifact.bytes) if last else None
+        return ByteRange(max(0, content.size - int(last)), content.size) if last else None
     if last and int(last) < int(first):
         return None
-    return ByteRange(int(first), min(int(last) + 1 if last else artifact.bytes, artifact.bytes))
+    return ByteRange(int(first), min(int(last) + 1 if last else content.size, content.size))
 
 
-def _stream(request: HttpRequest, artifact: Artifact, part: ByteRange | None) -> HttpResponseBase:
-    """Return a response that streams a range of the artifact, or its compressed file if `part` is None."""
+def _stream(request: HttpRequest, content: Content, part: ByteRange | None) -> HttpResponseBase:
+    """Return a response that streams a range of the content, or all of it compressed if `part` is None."""
     opened = (
-        artifact_files.open_part(artifact, start=part.start, stop=part.stop)
-        if part
-        else artifact_files.open_compressed(artifact)
+        contents.open_part(content, start=part.start, stop=part.stop) if part else contents.open_compressed(content)
     )
     if request.method == "HEAD":
         opened.close()
-        response: HttpResponseBase = HttpResponse(content_type=artifact.mime_type)
+        response: HttpResponseBase = HttpResponse(content_type=content.mime_type)
     else:
-        response = StreamingHttpResponse(opened.chunks(), content_type=artifact.mime_type)
-    response["Content-Length"] = str(opened.size)
+        response = StreamingHttpResponse(opened.chunks(), content_type=content.mime_type)
+    if opened.size is not None:
+        response["Content-Length"] = str(opened.size)
     if part is not None:
         response["Accept-Ranges"] = "bytes"
     return response

@@ -54,6 +54,13 @@ class InactiveEntitlement(http.ApiError):
     message = "The account is suspended and cannot submit jobs."
 
 
+class ReportFileMissing(http.NotFound):
+    message = (
+        "The link has no such file. The job may not have ended, may have expired, or may neither share nor have "
+        "requested this file."
+    )
+
+
 class ResultNotReady(http.ApiError):
     status, code = 409, "result_not_ready"
     message = "The job has not ended yet."

@@ -195,11 +195,13 @@ class JsonReportFields(StrictSerializer):
 
 
 class ArtifactFields(StrictSerializer):
-    """Reports to produce."""
+    """Reports to produce, and what the share link shows."""
 
     html = StrictBooleanField(default=False)
     csv = StrictBooleanField(default=False)
     json = JsonReportFields(required=False)
+    # Whether the share link leaves out the profile and the logs.
+    hideInputs = StrictBooleanField(default=False)
 
 
 class SubmissionFields(StrictSerializer):
@@ -269,6 +271,7 @@ def normalized(fields: Mapping[str, Any]) -> Submission:
         and GameCredentials(client_id=pair["bnetClientId"], client_secret=pair["bnetClientSecret"]),
         html=artifacts.get("html", False),
         csv=artifacts.get("csv", False),
+        hides_inputs=artifacts.get("hideInputs", False),
         json_version=artifacts.get("json", {}).get("version", REPORT_VERSIONS["2"]),
         webhook_events=tuple(sorted(set(fields.get("webhook", {}).get("events", ())))),
     )
@@ -304,6 +307,7 @@ PARAMETERS: dict[str, tuple[str, Any, Any]] = {
     "artifactsHtml": ("artifacts.html", _as_boolean, True),
     "artifactsCsv": ("artifacts.csv", _as_boolean, True),
     "artifactsJsonVersion": ("artifacts.json.version", _as_number, "2"),
+    "artifactsHideInputs": ("artifacts.hideInputs", _as_boolean, True),
 }
 HEADERS = {
     "X-Bnet-Client-Id": "credentials.bnetClientId",

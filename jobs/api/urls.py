@@ -14,6 +14,7 @@ from jobs.api.builds import BuildListView, BuildView
 from jobs.api.downloads import artifact
 from jobs.api.jobs import JobListView, JobProfileView, JobView
 from jobs.api.manifest import manifest
+from jobs.api.report_data import report_file
 from jobs.api.result import JobResultView
 from jobs.api.status import JobStatusView
 from jobs.api.submission import SubmissionView
@@ -44,4 +45,5 @@ urlpatterns = [
     path(f"v1/{settings.API_RESOURCE}/", include(resource)),
     path("artifacts/<token:token>", artifact, name="artifact"),
     path("manifests/<token:token>", manifest, name="manifest"),
+    path("share/<token:token>/<datafile:file>", report_file, name="report_data"),
 ]

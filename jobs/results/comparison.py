@@ -180,7 +180,7 @@ def _with_public_profile(jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs whose profile is public: stored, shared, and without secrets to remove."""
     inputs = Artifact.objects.filter(job__in=[job.pk for job in jobs], kind=Artifact.Kind.INPUT)
     stored = set(inputs.values_list("job_id", "attempt"))
-    shared = [job for job in jobs if job.account.shares_inputs and not job.has_credentials]
+    shared = [job for job in jobs if job.shows_inputs and not job.has_credentials]
     return [job for job in shared if (job.pk, job.attempt) in stored]
 
 

@@ -1,4 +1,4 @@
-"""Changes that members make to a job: its title and its public links (`docs/reference/api.md#titles`)."""
+"""Changes that members make to a job: its title, its public links and what they show (`docs/reference/api.md`)."""
 
 from django.db import transaction
 
@@ -32,3 +32,11 @@ def replace_links(job: Job, *, by: Actor) -> None:
         artifact.token = new_token()
     Artifact.objects.bulk_update(artifacts, ["token"])
     audit.record(job.account_id, Action.JOB_LINKS_REPLACED, by=by, target_id=job.pk, target=job)
+
+
+@transaction.atomic
+def set_shares_inputs(job: Job, *, shown: bool, by: Actor) -> None:
+    """Choose whether a job's share link shows its profile and logs. The last change wins."""
+    if Job.objects.filter(pk=job.pk).exclude(shares_inputs=shown).update(shares_inputs=shown):
+        new = "shown" if shown else "hidden"
+        audit.record(job.account_id, Action.JOB_SHARING_CHANGED, by=by, target_id=job.pk, target=job, new=new)

@@ -141,9 +141,14 @@ def shared_profile(token: str) -> tuple[Job, str]:
     job = find_shared(token)
     if job is None:
         raise NotFound
-    if job.has_credentials or not any(each.kind == Artifact.Kind.INPUT for each in shared_artifacts_of(job)):
+    if not shares_profile(job, shared_artifacts_of(job)):
         raise ProfilePrivate
     return job, profile_of(job.account, str(job.pk))
+
+
+def shares_profile(job: Job, shared: Iterable[Artifact]) -> bool:
+    """Return whether a share link shows the profile text, given the artifacts that it lists."""
+    return not job.has_credentials and any(each.kind == Artifact.Kind.INPUT for each in shared)
 
 
 def titles_of(account: Account, job_ids: Iterable[int]) -> dict[int, str]:
@@ -167,9 +172,13 @@ def billed_jobs(account: Account, job_ids: Iterable[int]) -> dict[int, Job]:
     return {job.pk: job for job in jobs.only(*TITLED, *BILLED)}
 
 
-def find_shared(token: str) -> Job | None:
-    """Return the job of a share link with its build and account, None if unknown or after its retention."""
-    job = Job.objects.select_related("build", "account").filter(share_token=token).first()
+def find_shared(token: str, *, with_profile: bool = False) -> Job | None:
+    """Return the job of a share link with its build and account, None if unknown or after its retention.
+
+    One query, also with the profile, which a job can lack.
+    """
+    related = ["build", "account", *(["profile"] if with_profile else [])]
+    job = Job.objects.select_related(*related).filter(share_token=token).first()
     return job if job is not None and retention.is_kept(job) else None
 
 
@@ -181,12 +190,8 @@ def artifacts_of(job: Job) -> list[Artifact]:
 
 
 def shared_artifacts_of(job: Job) -> list[Artifact]:
-    """Return the artifacts that a share link lists: all of `artifacts_of`, or those that the account shares."""
-    return [
-        artifact
-        for artifact in artifacts_of(job)
-        if job.account.shares_inputs or artifact.kind not in Artifact.PRIVATE_KINDS
-    ]
+    """Return the artifacts that a share link lists: all of `artifacts_of`, or those without the inputs."""
+    return [each for each in artifacts_of(job) if job.shows_inputs or each.kind not in Artifact.PRIVATE_KINDS]
 
 
 def find_artifact(account: Account, artifact_id: str) -> Artifact:

@@ -269,5 +269,6 @@ def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Jo
         retention_days=checked.plan.retention_days,
         status=Status.PENDING,
         share_token=new_token(),
+        shares_inputs=not submission.hides_inputs,
         trace_parent=tracing.current_parent(),
     )

@@ -63,6 +63,7 @@ def submission_of(job: Job, text: str) -> Submission:
         credentials=None,
         html=job.html,
         csv=job.csv,
+        hides_inputs=not job.shares_inputs,
         json_version=job.json_version,
         webhook_events=("job.terminal",) if job.wants_webhook else (),
     )

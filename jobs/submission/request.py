@@ -31,6 +31,8 @@ class Submission:
     csv: bool
     json_version: int
     webhook_events: tuple[str, ...]
+    # Whether the share link leaves out the profile and the logs.
+    hides_inputs: bool = False
 
 
 def fingerprints(submission: Submission) -> list[str]:

@@ -17,7 +17,7 @@ COLUMNS = (
     "id account_id client_id api_key_id priority channel git_branch pinned_build_id multi_stage html csv "
     "has_credentials wants_webhook json_version metadata character other_characters max_credits ceiling_credits "
     "ceiling_runtime_seconds ceiling_queue_seconds priority_fee_credits credits_per_second vcpus "
-    "parallel_slots retention_days status attempt worker share_token trace_parent"
+    "parallel_slots retention_days status attempt worker share_token shares_inputs trace_parent"
 ).split()
 FIELDS = {field.attname: field for field in Job._meta.concrete_fields if field.attname in COLUMNS}  # noqa: SLF001
 

@@ -145,6 +145,7 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "disable webhook": lambda world: endpoints.disable(world.client, by=world.by),
     "cancel": lambda world: cancellation.cancel(world.waiting, by=world.by),
     "cancel running": lambda world: cancellation.cancel(world.running, by=world.by),
+    "change sharing": lambda world: edits.set_shares_inputs(world.running, shown=False, by=world.by),
     "replace links": lambda world: edits.replace_links(world.running, by=world.by),
     "requeue": lambda world: operator_actions.requeue(world.running, by=world.by),
     "release": lambda world: operator_actions.release(world.running, by=world.by),

@@ -53,6 +53,7 @@ def known(stack: Stack) -> dict[str, str]:
         "KNOWN_getJobResult": job_id,
         "KNOWN_getArtifactUrl": artifact["id"],
         "KNOWN_downloadArtifact": artifact["url"].rpartition("/")[2],
+        "KNOWN_getReportData": result["links"]["share"].rpartition("/")[2],
         "KNOWN_getManifest": result["links"]["manifest"].rpartition("/")[2],
     }
 

@@ -81,6 +81,7 @@ CHANGES_BY_MEMBERS: dict[Action, Callable[[MemberBrowser], None]] = {
     Action.ACCOUNT_DELETION_UNDONE: MemberBrowser.keep_account,
     Action.ACCOUNT_SHARING_CHANGED: lambda browser: browser.post("data/sharing"),
     Action.JOB_LINKS_REPLACED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/links"),
+    Action.JOB_SHARING_CHANGED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/sharing"),
     Action.JOB_RENAMED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/title", title="Raid"),
     Action.JOB_CANCELLED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/cancel"),
 }

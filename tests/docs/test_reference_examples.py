@@ -54,6 +54,8 @@ def variables(stack: Stack) -> dict[str, str]:
         "BUILD": result["build"]["id"],
         "ARTIFACT": artifact["id"],
         "ARTIFACT_TOKEN": artifact["url"].rpartition("/")[2],
+        "SHARE_TOKEN": result["links"]["share"].rpartition("/")[2],
+        "FILE": "data.json",
         "MANIFEST_TOKEN": result["links"]["manifest"].rpartition("/")[2],
     }
 
@@ -87,7 +89,8 @@ def test_examples_run(
 ) -> None:
     if shutil.which(COMMANDS[language]) is None:
         pytest.skip(f"{COMMANDS[language]} is not installed")
-    token = "MANIFEST_TOKEN" if operation == "getManifest" else "ARTIFACT_TOKEN"
+    tokens = {"getManifest": "MANIFEST_TOKEN", "getReportData": "SHARE_TOKEN"}
+    token = tokens.get(operation, "ARTIFACT_TOKEN")
     given = variables | {"TOKEN": variables[token]}
     if operation == "replaceLinks":
         given["JOB"] = stack.submit()

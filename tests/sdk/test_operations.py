@@ -84,6 +84,7 @@ def test_every_operation_is_covered(client: Client, seen: list[httpx.Request], t
     assert set(files) == {"report.html", "report.json"}
     assert client.artifacts.url(result.result.artifacts[0].id).startswith(client.base_url)
     assert client.manifest(result.links.manifest or "").ranking == result.ranking
+    assert client.report_data(result.links.share)["simbot"]["meta"]["status"] == "completed"
     assert client.jobs.replace_links(result.id).links.share != result.links.share
     build = client.builds.list()[0]
     assert client.builds.get(build.id).commit == build.commit

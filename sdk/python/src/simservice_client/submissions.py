@@ -35,6 +35,8 @@ class Options(TypedDict, total=False):
     csv: bool
     """Whether to write a CSV report."""
     json_version: Literal["2", "3"]
+    hide_inputs: bool
+    """Whether the share link leaves out the profile and the logs."""
     bnet_client_id: str
     """Credentials of the game's API, for profiles that import characters."""
     bnet_client_secret: str
@@ -67,6 +69,7 @@ def submission(profile: str, **options: Unpack[Options]) -> dict[str, Any]:
             "html": options.get("html"),
             "csv": options.get("csv"),
             "json": {"version": options.get("json_version")},
+            "hideInputs": options.get("hide_inputs"),
         },
         "credentials": {
             "bnetClientId": options.get("bnet_client_id"),

@@ -82,6 +82,14 @@ class AsyncClient:
         """Return the result of a job from its public address, `links.manifest`. Sends no key."""
         return object_of(Manifest, await self._transport.public(url))
 
+    async def report_data(self, share: str) -> dict[str, Any]:
+        """Return the simulator's report of an ended job from its share link, `links.share`. Sends no key.
+
+        Its member `simbot` says what the report is about.
+        """
+        document: dict[str, Any] = answer_of(await self._transport.public(f"{share}/data.json"))
+        return document
+
     async def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the service."""
         document: dict[str, Any] = answer_of(await self._transport.public(f"{self.base_url}/v1/openapi.json"))

@@ -83,6 +83,14 @@ class Client:
         """Return the result of a job from its public address, `links.manifest`. Sends no key."""
         return object_of(Manifest, self._transport.public(url))
 
+    def report_data(self, share: str) -> dict[str, Any]:
+        """Return the simulator's report of an ended job from its share link, `links.share`. Sends no key.
+
+        Its member `simbot` says what the report is about.
+        """
+        document: dict[str, Any] = answer_of(self._transport.public(f"{share}/data.json"))
+        return document
+
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of the service."""
         document: dict[str, Any] = answer_of(self._transport.public(f"{self.base_url}/v1/openapi.json"))

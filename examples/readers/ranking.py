@@ -1,0 +1,34 @@
+"""Print the ranking of a report. Needs only Python.
+
+python ranking.py https://sim.example.com/share/q7VvT0m1xk2bY9d4sLwJ3A
+"""
+
+import json
+import sys
+from urllib.request import urlopen
+
+
+def entries_of(report):
+    """Return name, DPS and margin of error of each profileset, or else of each actor, best first."""
+    sim = report["sim"]
+    results = sim.get("profilesets", {}).get("results", [])
+    if results:
+        entries = [(each["name"], each["mean"], each.get("mean_error", 0)) for each in results]
+    else:
+        dps = [(player["name"], player["collected_data"]["dps"]) for player in sim["players"]]
+        entries = [(name, each["mean"], 1.96 * each.get("mean_std_dev", 0)) for name, each in dps]
+    return sorted(entries, key=lambda entry: -entry[1])
+
+
+def main():
+    with urlopen(f"{sys.argv[1]}/data.json") as response:  # noqa: S310 - the link is yours
+        report = json.load(response)
+    about = report["simbot"]
+    baseline = report["sim"]["players"][0]["collected_data"]["dps"]["mean"]
+    print(f"{about['title']} ({about['simType']}, {report['version']})")
+    for name, mean, error in entries_of(report):
+        print(f"{mean:12.1f} ± {error:.1f}  {mean / baseline - 1:+.2%}  {name}")
+
+
+if __name__ == "__main__":
+    main()
