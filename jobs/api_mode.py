@@ -22,6 +22,8 @@ class Variant:
     default_runtime_seconds: int | None
     # The queue limit of a request without one, None for the default of the plan
     default_queue_seconds: int | None
+    # Whether a cap in seconds is reserved in full, or only by the estimate, as a limit without a promise of credits
+    reserves_runtime_caps: bool
     # Whether responses contain the ceiling in credits
     shows_credit_ceiling: bool
     # The errorCode of a job that reaches its cap
@@ -46,6 +48,7 @@ VARIANTS = {
         deprecated_cap_field=None,
         default_runtime_seconds=300,
         default_queue_seconds=1800,
+        reserves_runtime_caps=True,
         shows_credit_ceiling=False,
         cap_reached=ErrorCode.EXECUTION_TIMEOUT,
         csv_has_every_actor=False,
@@ -56,6 +59,7 @@ VARIANTS = {
         deprecated_cap_field="maxRuntimeSeconds",
         default_runtime_seconds=None,
         default_queue_seconds=None,
+        reserves_runtime_caps=False,
         shows_credit_ceiling=True,
         cap_reached=ErrorCode.MAX_CREDITS_REACHED,
         csv_has_every_actor=True,

@@ -26,8 +26,10 @@ from jobs.fields import OrderedJSONField
 
 CHARACTER_LENGTH = 100
 TITLE_LENGTH = 200
-# A job without a cap reserves credits for this many seconds at a time.
+# A job whose cap is not reserved in full reserves credits for this many seconds at a time.
 SLICE_SECONDS = 60
+# The next slice is reserved when less than this is left.
+MIN_AHEAD_SECONDS = 15
 IS_RUNNING = Q(status=ShardStatus.RUNNING)
 
 

@@ -365,6 +365,7 @@ def _item(slot: str, item: Mapping[str, Any]) -> dict[str, Any]:
         "bonusIds": options.get("bonus_id"),
         "gemIds": options.get("gem_id"),
         "enchantId": next(iter(options.get("enchant_id", ())), None),
+        "craftedStatIds": options.get("crafted_stats"),
     }
     known = {key: value for key, value in optional.items() if value}
     return {"slot": slot, "name": clean(item["name"])[:_ITEM_NAME_LENGTH], **known}

@@ -55,6 +55,7 @@ class Item:
     gem_links: Sequence[tuple[str, str]]
     number: str
     bonuses: str
+    crafted_stats: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +145,7 @@ def item_of(entry: Mapping[str, Any]) -> Item:
         gem_links=[(str(gem), game_links.link_to("item", gem)) for gem in _listed(entry.get("gemIds"))],
         number=str(entry.get("id") or ""),
         bonuses=_joined(entry.get("bonusIds")),
+        crafted_stats=_joined(entry.get("craftedStatIds")),
     )
 
 

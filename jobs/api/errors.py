@@ -71,7 +71,7 @@ class IdempotencyKeyReuse(http.ApiError):
     status, code = 409, "idempotency_key_reuse"
     message = "The idempotency key was already used for a different request."
     documented = True
-    example = {"reason": "different_request", "originalJobId": EXAMPLE_JOB_ID, "docsUrl": docs_url(code)}
+    example = {"reason": code, "originalJobId": EXAMPLE_JOB_ID, "docsUrl": docs_url(code)}
 
 
 class JobNotCancellable(http.ApiError):
@@ -138,7 +138,7 @@ class MaxActiveJobsExceeded(http.ApiError):
     status, code = 429, "max_active_jobs_exceeded"
     message = "The account has reached its plan's limit on unfinished jobs."
     headers = {"Retry-After": "10"}
-    example = {"reason": "active_jobs", "maxActiveJobs": 200, "activeJobs": 200}
+    example = {"reason": code, "maxActiveJobs": 200, "activeJobs": 200}
 
 
 # The errors of a submission, in the order of the documentation.
@@ -239,6 +239,13 @@ def _credits_missing(error: errors.CreditsMissing) -> http.ApiError:
     )
 
 
+def _too_many_active_jobs(error: errors.ActiveJobLimitReached) -> http.ApiError:
+    return MaxActiveJobsExceeded(
+        {"reason": MaxActiveJobsExceeded.code, "maxActiveJobs": error.limit, "activeJobs": error.active},
+        headers={"X-Active-Jobs": str(error.active), "X-Max-Active-Jobs": str(error.limit)},
+    )
+
+
 # How each error of `jobs/errors.py` becomes an HTTP error
 TRANSLATIONS: dict[type[errors.JobsError], Callable[[Any], http.ApiError]] = {
     errors.ProfileRejected: _profile_rejected,
@@ -255,13 +262,11 @@ TRANSLATIONS: dict[type[errors.JobsError], Callable[[Any], http.ApiError]] = {
     errors.CapTooSmall: _cap_too_small,
     errors.WebhookNotEnabled: lambda _: WebhookNotConfigured(),
     errors.AccountSuspended: lambda _: InactiveEntitlement(),
-    errors.ActiveJobLimitReached: lambda error: MaxActiveJobsExceeded(
-        {"reason": "active_jobs", "maxActiveJobs": error.limit, "activeJobs": error.active}
-    ),
+    errors.ActiveJobLimitReached: _too_many_active_jobs,
     errors.StorageLimitReached: _storage_full,
     errors.CreditsMissing: _credits_missing,
     errors.IdempotencyKeyReused: lambda error: IdempotencyKeyReuse(
-        {"reason": "different_request", "originalJobId": str(error.job_id)}
+        {"reason": IdempotencyKeyReuse.code, "originalJobId": str(error.job_id)}
     ),
     errors.QueueFull: lambda _: http.QueueUnavailable({"reason": "queue_full", "queueHealth": "full"}),
     errors.CredentialStoreUnavailable: lambda _: http.SecretStoreUnavailable({"reason": "redis_unavailable"}),

@@ -11,7 +11,14 @@ from jobs.api.artifacts import EXAMPLE_ARTIFACT, ArtifactFile, artifact_object
 from jobs.api.base import EXAMPLE_COMPLETED, EXAMPLE_CREATED, EXAMPLE_JOB_ID, EXAMPLE_STARTED, EXAMPLE_TOKEN
 from jobs.api.builds import EXAMPLE_JOB_BUILD, JobBuild, job_build
 from jobs.api.links import LinkBuilder
-from jobs.api.summary import EXAMPLE_ACTORS_SUMMARY, EXAMPLE_ACTORS_VERDICT, Summary, Verdict, verdict_object
+from jobs.api.summary import (
+    EXAMPLE_ACTORS_SUMMARY,
+    EXAMPLE_ACTORS_VERDICT,
+    Summary,
+    Verdict,
+    summary_object,
+    verdict_object,
+)
 from jobs.enums import PublicStatus
 from jobs.results import queries
 from simservice.api import errors
@@ -111,6 +118,6 @@ def _manifest_object(job: models.Job, artifacts: Sequence[models.Artifact], link
             "completedAt": iso_or_none(job.completed_at),
         },
         "build": job_build(job),
-        "result": {"summary": job.summary, "verdict": verdict_object(job)},
+        "result": {"summary": summary_object(job), "verdict": verdict_object(job)},
         "artifacts": [{**artifact_object(artifact, links), "sha256": artifact.sha256} for artifact in artifacts],
     }

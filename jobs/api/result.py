@@ -13,7 +13,14 @@ from jobs.api.errors import ResultNotReady, ResultUnavailable
 from jobs.api.jobs import EXAMPLE_JOB, Job, job_object
 from jobs.api.links import LinkBuilder
 from jobs.api.polling import poll_after_seconds
-from jobs.api.summary import EXAMPLE_STAGED_SUMMARY, EXAMPLE_VERDICT, Summary, Verdict, verdict_object
+from jobs.api.summary import (
+    EXAMPLE_STAGED_SUMMARY,
+    EXAMPLE_VERDICT,
+    Summary,
+    Verdict,
+    summary_object,
+    verdict_object,
+)
 from jobs.artifacts import artifact_files
 from jobs.live.progress import progress_of
 from jobs.queue.forecast import estimated_start
@@ -162,7 +169,7 @@ def _result_object(job: models.Job, stored: Sequence[models.Artifact], links: Li
     listed: list[ResultArtifact] = [
         {"id": str(artifact.pk), **artifact_object(artifact, links)} for artifact in stored
     ]
-    result: Result = {"summary": job.summary, "verdict": verdict_object(job), "artifacts": listed}
+    result: Result = {"summary": summary_object(job), "verdict": verdict_object(job), "artifacts": listed}
     if job.warnings:
         result["warnings"] = job.warnings
     if job.missing_artifacts:

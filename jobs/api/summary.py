@@ -46,6 +46,12 @@ class Profilesets(TypedDict):
     results: Annotated[list[ProfilesetFigures], Rule(maxItems=200)]
 
 
+class IdentifiedItem(Item):
+    """A piece of gear with an item id."""
+
+    id: int
+
+
 class MainActor(Figures):
     """Result of the profile's main actor."""
 
@@ -98,6 +104,8 @@ class Summary(TypedDict):
 
     metric: Literal["dps", "raid_dps"]
     mainActor: Annotated[MainActor | None, "Null if the profile has several actors and no main actor"]
+    talents: NotRequired[Annotated[str, "The talents of the main actor, as in `mainActor`"]]
+    gear: NotRequired[Annotated[list[IdentifiedItem], "The gear of the main actor that has item ids"]]
     multiStage: MultiStage
     actors: NotRequired[Annotated[Actors, "Present if the profile has more than one actor"]]
     iterations: NotRequired[Annotated[Count, "Number of iterations. Present if the job ran in a single pass"]]
@@ -133,6 +141,17 @@ class Verdict(TypedDict):
     text: Annotated[str, "The verdict as a sentence, with numbers rounded to their margin"]
 
 
+def with_equipment(stored: Summary) -> Summary:
+    """Return a stored summary with the talents and the gear of its main actor beside the actor."""
+    actor = stored.get("mainActor")
+    summary = stored.copy()
+    if actor and "talents" in actor:
+        summary["talents"] = actor["talents"]
+    if actor and (gear := [cast(IdentifiedItem, item) for item in actor.get("gear", []) if "id" in item]):
+        summary["gear"] = gear
+    return summary
+
+
 EXAMPLE_FIGURES: Figures = {
     "mean": 1523400.5,
     "mean_error": 1176.0,
@@ -142,25 +161,36 @@ EXAMPLE_FIGURES: Figures = {
     "max": 1590311.8,
 }
 EXAMPLE_BETTER_FIGURES: Figures = {**EXAMPLE_FIGURES, "mean": 1561485.5, "min": 1504752.2, "max": 1630068.1}
-EXAMPLE_STAGED_SUMMARY: Summary = {
-    "metric": "dps",
-    "mainActor": {
-        "name": "Example",
-        **EXAMPLE_FIGURES,
-        "profilesets": {"count": 1, "results": [{"name": "Other hood", **EXAMPLE_BETTER_FIGURES, "stage": 3}]},
-        "talents": "CAEAAAAAAAAAAAAAAAAAAAAAAYGjZGmxMzMzMDAA",
-        "gear": [{"slot": "head", "name": "Example Hood", "id": 212000, "ilevel": 600, "bonusIds": [1, 2]}],
-    },
-    "multiStage": {
-        "enabled": True,
-        "reason": MultistageReason.ELIGIBLE,
-        "stages": [
-            {"stage": 1, "label": StageLabel.INITIAL, "profilesets": 60, "culled": 48},
-            {"stage": 2, "label": StageLabel.INTERMEDIATE, "profilesets": 12, "culled": 9},
-            {"stage": 3, "label": StageLabel.FINAL, "profilesets": 3, "culled": 0},
-        ],
-    },
-}
+EXAMPLE_STAGED_SUMMARY = with_equipment(
+    {
+        "metric": "dps",
+        "mainActor": {
+            "name": "Example",
+            **EXAMPLE_FIGURES,
+            "profilesets": {"count": 1, "results": [{"name": "Other hood", **EXAMPLE_BETTER_FIGURES, "stage": 3}]},
+            "talents": "CAEAAAAAAAAAAAAAAAAAAAAAAYGjZGmxMzMzMDAA",
+            "gear": [
+                {
+                    "slot": "head",
+                    "name": "Example Hood",
+                    "id": 212000,
+                    "ilevel": 600,
+                    "bonusIds": [1, 2],
+                    "craftedStatIds": [36, 49],
+                }
+            ],
+        },
+        "multiStage": {
+            "enabled": True,
+            "reason": MultistageReason.ELIGIBLE,
+            "stages": [
+                {"stage": 1, "label": StageLabel.INITIAL, "profilesets": 60, "culled": 48},
+                {"stage": 2, "label": StageLabel.INTERMEDIATE, "profilesets": 12, "culled": 9},
+                {"stage": 3, "label": StageLabel.FINAL, "profilesets": 3, "culled": 0},
+            ],
+        },
+    }
+)
 EXAMPLE_ACTORS_SUMMARY: Summary = {
     "metric": "dps",
     "mainActor": None,
@@ -171,6 +201,11 @@ EXAMPLE_ACTORS_SUMMARY: Summary = {
     },
     "iterations": 1000,
 }
+
+
+def summary_object(job: Job) -> Summary | None:
+    """Return the summary of a job's result, or None if the simulator wrote no report."""
+    return None if job.summary is None else with_equipment(cast(Summary, job.summary))
 
 
 def verdict_object(job: Job) -> Verdict | None:

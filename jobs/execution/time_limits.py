@@ -14,12 +14,10 @@ from jobs.enums import Renewal, StopReason
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.lifecycle import cancellation, job_moves, shard_moves
 from jobs.lifecycle.shard_moves import ClaimedShard
-from jobs.models import SLICE_SECONDS, Job
+from jobs.models import MIN_AHEAD_SECONDS, SLICE_SECONDS, Job
 
 logger = logging.getLogger(__name__)
 
-# The next slice is reserved when less than this is left.
-MIN_AHEAD_SECONDS = 15
 # If a slice was refused or the database failed, the next one may succeed before the reserved time is over.
 RETRY_SECONDS = 5.0
 # A job may exceed its cap by two seconds, including the delay of the watch.

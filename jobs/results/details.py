@@ -49,6 +49,7 @@ class Item(TypedDict):
     bonusIds: NotRequired[list[int]]
     gemIds: NotRequired[list[int]]
     enchantId: NotRequired[int]
+    craftedStatIds: NotRequired[Annotated[list[int], "Ids of the stats that a crafted item was made with"]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Acceptance of a submission: its checks, the transaction that stores the job, and the announcement."""
 
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -15,12 +16,14 @@ from jobs.artifacts import credentials
 from jobs.enums import Priority, Status
 from jobs.errors import AccountSuspended, ActiveJobLimitReached, CreditsMissing, JobsError, StorageLimitReached
 from jobs.lifecycle import counters
-from jobs.models import CHARACTER_LENGTH, SLICE_SECONDS, Job
+from jobs.models import CHARACTER_LENGTH, MIN_AHEAD_SECONDS, SLICE_SECONDS, Build, Job
+from jobs.planning import estimates, multistage
+from jobs.planning.input_text import bounds
 from jobs.queue import announcements, forecast
 from jobs.submission import priority_fee, validation
 from jobs.submission.request import Submission
 from jobs.submission.store import KeyRecord, Rule, StoreResult, check_limits, lock, store
-from jobs.submission.validation import Ceilings, CheckedSubmission, Sender
+from jobs.submission.validation import CheckedSubmission, Sender
 from jobs.submission.warnings import warnings_of
 from simc.profiles.analysis import Analysis
 from simservice.ids import new_token, next_id
@@ -75,9 +78,11 @@ def submit(
     if replay := once.find_replay():
         return replay
     checked = check(submission, sender=sender, analysis=analysis)
+    # Before the transaction, so that its queries do not prolong it
+    wanted_credits = _wanted_credits(checked)
     job_id = next_id()
     with _credentials_stored(checked, job_id=job_id):
-        outcome = _store(checked, once, job_id=job_id)
+        outcome = _store(checked, once, job_id=job_id, wanted_credits=wanted_credits)
     if isinstance(outcome, Replay):
         _forget_credentials(checked, job_id=job_id)
     else:
@@ -102,9 +107,8 @@ def require_storable(checked: CheckedSubmission, *, fee_credits: int) -> None:
     """
     if checked.submission.credentials is not None:
         credentials.require_store()
-    least, _ = reservation(checked.ceilings, credits_per_second=checked.plan.credits_per_second)
-    account_id = checked.sender.client.account_id
-    result = check_limits(account_id, required=fee_credits + least, plan=checked.plan)
+    required = fee_credits + _required_credits(checked)
+    result = check_limits(checked.sender.client.account_id, required=required, plan=checked.plan)
     if result.broken_rule:
         raise _refusal(result, checked, fee_credits=fee_credits)
 
@@ -141,7 +145,7 @@ def _forget_credentials(checked: CheckedSubmission, *, job_id: int) -> None:
         credentials.forget(job_id)
 
 
-def _store(checked: CheckedSubmission, once: SubmitOnce, *, job_id: int) -> Accepted | Replay:
+def _store(checked: CheckedSubmission, once: SubmitOnce, *, job_id: int, wanted_credits: int) -> Accepted | Replay:
     """Store the job and the record of its request, unless an equal request created one in the meantime.
 
     Raises ActiveJobLimitReached, AccountSuspended, StorageLimitReached or CreditsMissing.
@@ -150,12 +154,11 @@ def _store(checked: CheckedSubmission, once: SubmitOnce, *, job_id: int) -> Acce
     with once.storing(), _fee_decided(checked) as fee_credits:
         job = _new_job(checked, job_id=job_id, fee_credits=fee_credits)
         accepted = Accepted(job=job, warnings=warnings, deprecated_fields=deprecated_fields(checked.submission))
-        least, most = reservation(checked.ceilings, credits_per_second=checked.plan.credits_per_second)
         result = store(
             job,
             profile_text=checked.submission.profile_text,
-            wanted=fee_credits + most,
-            required=fee_credits + least,
+            wanted=fee_credits + wanted_credits,
+            required=fee_credits + _required_credits(checked),
             plan=checked.plan,
             record=once.record(accepted),
         )
@@ -164,16 +167,19 @@ def _store(checked: CheckedSubmission, once: SubmitOnce, *, job_id: int) -> Acce
         if result.broken_rule is not Rule.REPEATED:
             raise _refusal(result, checked, fee_credits=fee_credits)
     # A simultaneous equal request was first. Its job may have been deleted in the meantime.
-    return once.find_replay() or _store(checked, once, job_id=job_id)
+    return once.find_replay() or _store(checked, once, job_id=job_id, wanted_credits=wanted_credits)
 
 
 def _warnings(checked: CheckedSubmission) -> list[dict[str, Any]]:
     """Return the warnings of a submission. One query if it asks for an HTML report on no pinned build."""
+    build = _build_of(checked) if checked.submission.html else checked.pin
+    return warnings_of(checked.submission, checked.analysis, build=build)
+
+
+def _build_of(checked: CheckedSubmission) -> Build | None:
+    """Return the build that would run the job now, or None. One query unless it is pinned."""
     submission = checked.submission
-    build = checked.pin
-    if submission.html and build is None:
-        build = registry.for_channel(submission.channel, submission.git_branch, now=timezone.now())
-    return warnings_of(submission, checked.analysis, build=build)
+    return checked.pin or registry.for_channel(submission.channel, submission.git_branch, now=timezone.now())
 
 
 def _refusal(result: StoreResult, checked: CheckedSubmission, *, fee_credits: int) -> JobsError:
@@ -185,10 +191,9 @@ def _refusal(result: StoreResult, checked: CheckedSubmission, *, fee_credits: in
         return AccountSuspended()
     if result.broken_rule is Rule.STORED_BYTES:
         return StorageLimitReached(stored_bytes=result.stored_bytes, limit=plan.max_stored_bytes or 0)
-    least, _ = reservation(ceilings, credits_per_second=plan.credits_per_second)
     affordable = min(max(0, result.available_credits - fee_credits), plan.max_credits_per_job)
     return CreditsMissing(
-        required_credits=fee_credits + least,
+        required_credits=fee_credits + _required_credits(checked),
         ceiling_credits=ceilings.credits,
         affordable_credits=affordable,
         ceiling_seconds=ceilings.runtime_seconds,
@@ -227,14 +232,34 @@ def fee_now(checked: CheckedSubmission) -> int:
     return checked.plan.high_priority_fee_credits if is_due else 0
 
 
-def reservation(ceilings: Ceilings, *, credits_per_second: int) -> tuple[int, int]:
-    """Return the credits that a submission must reserve and the credits that it may reserve, without the fee.
+def _required_credits(checked: CheckedSubmission) -> int:
+    """Return the credits that a submission must reserve, without the fee: its cap, or the price of a second."""
+    ceilings = checked.ceilings
+    return ceilings.credits if ceilings.reserved_in_full else min(checked.plan.credits_per_second, ceilings.credits)
 
-    Both are the job's cap. Without a cap, they are the price of a second and of a slice, within the ceiling.
+
+def _wanted_credits(checked: CheckedSubmission) -> int:
+    """Return the credits that a submission reserves if the account has them, without the fee.
+
+    They are its cap if it is reserved in full. Otherwise, they are the price of a slice or, with a cap in seconds,
+    of the longest expected run, with so much more that it is not extended. At most three queries.
     """
-    if ceilings.capped:
-        return ceilings.credits, ceilings.credits
-    return min(credits_per_second, ceilings.credits), min(SLICE_SECONDS * credits_per_second, ceilings.credits)
+    ceilings = checked.ceilings
+    if ceilings.reserved_in_full:
+        return ceilings.credits
+    expected = _longest_expected_seconds(checked) if ceilings.capped else None
+    seconds = SLICE_SECONDS if expected is None else expected + MIN_AHEAD_SECONDS
+    return min(seconds * checked.plan.credits_per_second, ceilings.credits)
+
+
+def _longest_expected_seconds(checked: CheckedSubmission) -> int | None:
+    """Return the high end of the estimated simulator time, None without an estimate. At most three queries."""
+    build, submission, analysis = _build_of(checked), checked.submission, checked.analysis
+    if build is None:
+        return None
+    stages = multistage.plan(analysis, wanted=submission.multi_stage, bounds=bounds())
+    estimate = estimates.estimate(checked.sender.client.account, build, analysis, stages)
+    return math.ceil(estimate.seconds.high) if estimate else None
 
 
 def _new_job(checked: CheckedSubmission, *, job_id: int, fee_credits: int) -> Job:

@@ -45,13 +45,15 @@ class Sender:
 class Ceilings:
     """The limits of a job: credits, the simulator seconds they buy, and seconds in the queue.
 
-    `capped` is true if the request or the variant sets a cap. The whole cap is then reserved at submission.
+    `capped` is true if the request or the variant sets a cap, and `reserved_in_full` if the cap is reserved at
+    submission, and not as the job runs.
     """
 
     credits: int
     runtime_seconds: int
     queue_seconds: int
     capped: bool
+    reserved_in_full: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,7 @@ def _ceilings_for(submission: Submission, *, plan: Plan) -> Ceilings:
         runtime_seconds=prices.seconds_for(ceiling, credits_per_second=rate),
         queue_seconds=submission.max_queue_seconds or variant.default_queue_for(plan),
         capped=bool(cap),
+        reserved_in_full=bool(submission.max_credits or (cap and variant.reserves_runtime_caps)),
     )
 
 

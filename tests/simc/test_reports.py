@@ -73,7 +73,8 @@ class TestSummary:
     def test_items_are_split_into_their_parts(self) -> None:
         head, ring, weapon = summary("single")["mainActor"]["gear"]
         assert (head.pop("slot"), head.pop("name"), head.pop("ilevel")) == ("head", "hood_of_winter", 684)
-        assert head == {"id": 229343, "bonusIds": [6652, 10356], "gemIds": [213743], "enchantId": 7933}
+        ids = {"id": 229343, "bonusIds": [6652, 10356], "gemIds": [213743], "enchantId": 7933}
+        assert head == {**ids, "craftedStatIds": [36, 49]}
         assert ring["gemIds"] == [213458, 213467]
         assert "enchantId" not in ring
         assert weapon == {"slot": "main_hand", "name": "plain_stick"}

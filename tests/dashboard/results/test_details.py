@@ -138,11 +138,21 @@ def test_stats_have_their_ratings() -> None:
 
 
 def test_gear_is_listed_by_slot() -> None:
-    gear = ({"slot": "finger1", "name": "the_ring", "id": 7, "ilevel": 600, "gemIds": [1, 2], "enchantId": 3},)
+    gear = (
+        {
+            "slot": "finger1",
+            "name": "the_ring",
+            "id": 7,
+            "ilevel": 600,
+            "gemIds": [1, 2],
+            "enchantId": 3,
+            "craftedStatIds": [36],
+        },
+    )
     view = view_of(gear=gear, talents="ABC")
     (item,) = view.gear
     assert (item.slot, item.name, item.level, item.gems, item.enchant) == ("Ring 1", "The Ring", 600, "1, 2", "3")
-    assert (view.item_level, view.talents) == (600.0, "ABC")
+    assert (view.item_level, view.talents, item.crafted_stats) == (600.0, "ABC", "36")
 
 
 def test_an_older_job_shows_gear_and_talents_of_its_summary() -> None:

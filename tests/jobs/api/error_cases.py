@@ -193,7 +193,11 @@ def suspended(context: CaseContext) -> Any:
     return context.submit()
 
 
-@case(409, "idempotency_key_reuse", an_object({"reason": TEXT, "originalJobId": ID, "docsUrl": DOCS}))
+@case(
+    409,
+    "idempotency_key_reuse",
+    an_object(reason("idempotency_key_reuse") | {"originalJobId": ID, "docsUrl": DOCS}),
+)
 def reused(context: CaseContext) -> Any:
     headers = {"idempotency-key": "k"}
     assert context.submit(headers=headers).status_code == 200
@@ -265,7 +269,10 @@ def too_fast(context: CaseContext) -> Any:
     return context.submit()
 
 
-@case(429, "max_active_jobs_exceeded", an_object({"reason": TEXT, "maxActiveJobs": COUNT, "activeJobs": COUNT}))
+ACTIVE_JOBS = reason("max_active_jobs_exceeded") | {"maxActiveJobs": COUNT, "activeJobs": COUNT}
+
+
+@case(429, "max_active_jobs_exceeded", an_object(ACTIVE_JOBS))
 def too_many(context: CaseContext) -> Any:
     context.plan(max_active_jobs=1)
     assert context.submit().status_code == 200

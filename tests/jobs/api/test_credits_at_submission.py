@@ -39,8 +39,13 @@ def submit(api: Api, priority: str = "standard", **runtime: int) -> Any:
     return api.post("jobs", BODY | {"priority": priority, "runtime": runtime})
 
 
-def test_missing_credits_report_the_affordable_limit(api: Api, account: Account) -> None:
-    response = submit(api, maxRuntimeSeconds=60)
+def capped(variant: str, seconds: int) -> dict[str, int]:
+    """Return a cap that is reserved in full."""
+    return {"maxCredits": 32 * seconds} if variant == "C" else {"maxRuntimeSeconds": seconds}
+
+
+def test_missing_credits_report_the_affordable_limit(api: Api, account: Account, variant: str) -> None:
+    response = submit(api, **capped(variant, 60))
     assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits_liability")
     meta = response.json()["meta"]
     assert meta.pop("docsUrl").endswith("/docs/errors#insufficient_credits_liability")
@@ -57,9 +62,9 @@ def test_missing_credits_report_the_affordable_limit(api: Api, account: Account)
     assert ledger.available(account) == 1000
 
 
-def test_the_affordable_limit_is_accepted(api: Api, account: Account) -> None:
-    seconds = submit(api, maxRuntimeSeconds=60).json()["meta"]["maxAffordableRuntimeSeconds"]
-    assert submit(api, maxRuntimeSeconds=seconds).status_code == 200
+def test_the_affordable_limit_is_accepted(api: Api, account: Account, variant: str) -> None:
+    seconds = submit(api, **capped(variant, 60)).json()["meta"]["maxAffordableRuntimeSeconds"]
+    assert submit(api, **capped(variant, seconds)).status_code == 200
     assert ledger.available(account) == 1000 - 31 * 32
 
 
@@ -148,9 +153,9 @@ def test_lower_priorities_have_no_fee(api: Api, account: Account) -> None:
     assert submit(api, maxRuntimeSeconds=10).json()["runtime"]["priorityFeeCredits"] == 0
 
 
-def test_missing_credits_at_high_priority_report_the_fee(api: Api, account: Account) -> None:
+def test_missing_credits_at_high_priority_report_the_fee(api: Api, account: Account, variant: str) -> None:
     make_job()
-    body = submit(api, "high", maxRuntimeSeconds=30).json()
+    body = submit(api, "high", **capped(variant, 30)).json()
     assert body["code"] == "insufficient_credits_liability"
     assert body["priorityFeeCredits"] == body["meta"]["priorityFeeCredits"] == FEE
     assert body["meta"]["maxAffordableCredits"] == 1000 - FEE

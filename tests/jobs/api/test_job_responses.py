@@ -24,7 +24,8 @@ from tests.jobs.simulators import RUN_UNTIL_INTERRUPTED, make_stand_in, run
 
 SETS = "".join(f"profileset.s{number}+=trinket1=stone,id=1,ilevel={600 + 12 * number}\n" for number in range(6))
 GEAR = (
-    'mage="A"\nlevel=80\nspec=frost\ntalents=CAEA\nhead=hood,id=1,ilevel=600,bonus_id=1/2,gem_id=3,enchant_id=4\n'
+    'mage="A"\nlevel=80\nspec=frost\ntalents=CAEA\nneck=plain_chain\n'
+    "head=hood,id=1,ilevel=600,bonus_id=1/2,gem_id=3,enchant_id=4,crafted_stats=36/49\n"
 )
 PROFILES: dict[str, dict[str, Any]] = {
     "one actor": {"text": f"{GEAR}iterations=20\n", "html": True, "csv": True},

@@ -45,6 +45,28 @@ def running(key: tuple[ApiKey, str]) -> Job:
     return make_running_job(client=key[0].client, metadata={"a": "b"})
 
 
+@pytest.mark.parametrize("address", ["result", "manifest"])
+def test_the_main_actors_equipment_is_beside_the_actor(api: Api, running: Job, address: str) -> None:
+    worn = [
+        {"slot": "head", "name": "hood", "id": 7, "craftedStatIds": [36, 49]},
+        {"slot": "neck", "name": "chain"},
+    ]
+    actor = SUMMARY["mainActor"] | {"gear": worn, "talents": "CAEA"}
+    end(running)
+    Job.objects.filter(pk=running.pk).update(summary=SUMMARY | {"mainActor": actor})
+    manifest = HttpClient().get(f"/manifests/{running.share_token}")
+    response = manifest if address == "manifest" else api.get(f"jobs/{running.pk}/result")
+    summary = response.json()["result"]["summary"]
+    assert (summary["talents"], summary["gear"]) == ("CAEA", worn[:1])
+    assert summary["mainActor"] == actor
+
+
+def test_a_summary_without_a_main_actor_has_no_equipment(api: Api, running: Job) -> None:
+    end(running)
+    Job.objects.filter(pk=running.pk).update(summary={"metric": "dps", "mainActor": None})
+    assert set(api.get(f"jobs/{running.pk}/result").json()["result"]["summary"]) == {"metric", "mainActor"}
+
+
 def test_a_waiting_job_and_its_status(api: Api, key: tuple[ApiKey, str]) -> None:
     job = make_job(key[0].client)
     body = api.get(f"jobs/{job.pk}").json()

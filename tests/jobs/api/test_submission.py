@@ -338,8 +338,10 @@ def test_unfinished_jobs_of_an_account_are_limited(api: Api, key: tuple[ApiKey, 
     make_job(key[0].client)
     response = api.post("jobs", BODY)
     assert (response.status_code, response.json()["code"]) == (429, "max_active_jobs_exceeded")
-    assert response.json()["meta"] == {"reason": "active_jobs", "maxActiveJobs": 1, "activeJobs": 1}
-    assert response.headers["Retry-After"].isdigit()
+    meta = {"reason": "max_active_jobs_exceeded", "maxActiveJobs": 1, "activeJobs": 1}
+    assert response.json()["meta"] == meta
+    assert (response.headers["X-Active-Jobs"], response.headers["X-Max-Active-Jobs"]) == ("1", "1")
+    assert 0 < int(response.headers["Retry-After"]) <= 60
 
 
 def test_concurrent_submissions_do_not_exceed_the_limit(transactional_db: None) -> None:

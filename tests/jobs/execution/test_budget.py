@@ -19,7 +19,6 @@ from jobs.lifecycle import job_moves
 from jobs.models import Job
 from jobs.operations import hold_audit
 from jobs.submission import accept
-from jobs.submission.validation import Ceilings
 from tests.billing.ledger_state import expire_now
 from tests.factories import make_account, make_job, start_attempt
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run
@@ -53,16 +52,6 @@ def _short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "SLICE_SECONDS", 1)
     monkeypatch.setattr(time_limits, "MIN_AHEAD_SECONDS", 1)
     monkeypatch.setattr(time_limits, "RETRY_SECONDS", 0.1)
-
-
-@pytest.mark.parametrize(
-    ("ceiling", "first_slice", "first_second"),
-    [(3200, 1920, 32), (1000, 1000, 32), (20, 20, 20)],
-    ids=["a slice", "a small ceiling", "less than a second"],
-)
-def test_the_first_reservation_is_one_slice(ceiling: int, first_slice: int, first_second: int) -> None:
-    ceilings = Ceilings(credits=ceiling, runtime_seconds=100, queue_seconds=1800, capped=False)
-    assert accept.reservation(ceilings, credits_per_second=32) == (first_second, first_slice)
 
 
 def test_the_fee_is_held_but_not_available_for_the_run() -> None:
@@ -233,6 +222,20 @@ def test_the_reason_names_the_cap_of_the_variant(
     job = run(ceiling_credits=40, ceiling_runtime_seconds=1, priority_fee_credits=3)
     assert (job.status, job.error_code, job.credits_consumed) == ("timed_out", code, 43)
     assert reason in str(job.status_reason)
+
+
+@pytest.mark.usefixtures("_short_slices")
+def test_a_time_limit_that_was_not_reserved_ends_the_job_as_if_it_was(tmp_path: Path) -> None:
+    make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
+    client, limit = client_with(10_000), 3 * RATE
+    job = run(
+        client, held_credits=RATE, max_credits=limit, ceiling_credits=limit, ceiling_runtime_seconds=3,
+        priority_fee_credits=7,
+    )  # fmt: skip
+    assert (job.status, job.error_code) == ("timed_out", "max_credits_reached")
+    assert held_credits(job) == job.credits_consumed == limit + 7
+    assert ledger.available(client.account) == 10_000 - 2 * RATE
+    assert (list(ledger.verify()), list(hold_audit.discrepancies())) == ([], [])
 
 
 def test_a_stubborn_simulator_exceeds_its_cap_by_two_seconds(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ FAULTS: dict[str, Callable[[Submission], Submission]] = {
     "variants": lambda asked: replace(asked, profile_text=asked.profile_text + SETS),
     "pin": lambda asked: replace(asked, build_id=uuid4()),
     "webhook": lambda asked: replace(asked, webhook_events=("job.terminal",)),
-    "credits": lambda asked: replace(asked, max_runtime_seconds=SECONDS_PER_PLAN),
+    "credits": lambda asked: replace(asked, max_credits=57_600),
     "credentials": lambda asked: replace(asked, credentials=CREDENTIALS),
     "high": lambda asked: replace(asked, priority=Priority.HIGH),
 }

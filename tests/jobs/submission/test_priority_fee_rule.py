@@ -47,7 +47,7 @@ def add_waiting_jobs(lane: Priority, count: int) -> None:
 
 def fee(api: Api, priority: str = "high") -> int:
     """Submit a job and return the fee in the response."""
-    response = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxRuntimeSeconds": 1}})
+    response = api.post("jobs", BODY | {"priority": priority, "runtime": {"maxCredits": 32}})
     assert response.status_code == 200
     charged: int = response.json()["runtime"]["priorityFeeCredits"]
     return charged

@@ -389,6 +389,21 @@ class GrantObject(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class IdentifiedItem(Model):
+    """A piece of gear with an item id."""
+
+    slot: str
+    name: str
+    id: int
+    ilevel: int | None = None
+    bonus_ids: list[int] | None = key("bonusIds", default=None)
+    gem_ids: list[int] | None = key("gemIds", default=None)
+    enchant_id: int | None = key("enchantId", default=None)
+    crafted_stat_ids: list[int] | None = key("craftedStatIds", default=None)
+    """Ids of the stats that a crafted item was made with."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Item(Model):
     """A piece of gear."""
 
@@ -399,6 +414,8 @@ class Item(Model):
     bonus_ids: list[int] | None = key("bonusIds", default=None)
     gem_ids: list[int] | None = key("gemIds", default=None)
     enchant_id: int | None = key("enchantId", default=None)
+    crafted_stat_ids: list[int] | None = key("craftedStatIds", default=None)
+    """Ids of the stats that a crafted item was made with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1233,6 +1250,10 @@ class Summary(Model):
     metric: Literal["dps", "raid_dps"]
     main_actor: MainActor | None = key("mainActor")
     """Null if the profile has several actors and no main actor."""
+    talents: str | None = None
+    """The talents of the main actor, as in `mainActor`."""
+    gear: list[IdentifiedItem] | None = None
+    """The gear of the main actor that has item ids."""
     multi_stage: MultiStage = key("multiStage")
     actors: Actors | None = None
     """Present if the profile has more than one actor."""

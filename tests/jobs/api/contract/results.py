@@ -21,14 +21,15 @@ from tests.jobs.api.contract.types import (
 
 FIGURES = dict.fromkeys(("mean", "mean_error", "mean_stddev", "stddev", "min", "max"), NUMBER)
 RANKED = an_object({"name": TEXT} | FIGURES)
-ITEM = an_object(
-    {"slot": TEXT, "name": TEXT},
-    id=COUNT,
-    ilevel=COUNT,
-    bonusIds=many(COUNT),
-    gemIds=many(COUNT),
-    enchantId=COUNT,
-)
+NUMBERS = {
+    "ilevel": COUNT,
+    "bonusIds": many(COUNT),
+    "gemIds": many(COUNT),
+    "enchantId": COUNT,
+    "craftedStatIds": many(COUNT),
+}
+ITEM = an_object({"slot": TEXT, "name": TEXT}, id=COUNT, **NUMBERS)
+IDENTIFIED_ITEM = an_object({"slot": TEXT, "name": TEXT, "id": COUNT}, **NUMBERS)
 MAIN_ACTOR = an_object(
     {"name": TEXT} | FIGURES,
     profilesets=an_object(
@@ -61,6 +62,8 @@ MULTI_STAGE = an_object(
 SUMMARY = or_null(
     an_object(
         {"metric": one_of("dps", "raid_dps"), "mainActor": or_null(MAIN_ACTOR), "multiStage": MULTI_STAGE},
+        talents=TEXT,
+        gear=many(IDENTIFIED_ITEM) | {"minItems": 1},
         actors=an_object({"count": COUNT, "results": many(RANKED, 200)}),
         iterations=COUNT,
         additional_fights=COUNT,
