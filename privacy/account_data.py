@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from billing.models import Account, Entry, Grant
-from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
+from clients.models import ApiKey, AuditEvent, Client, CreditsNotice, Invitation, Membership
 from jobs.artifacts import retention
 from jobs.models import Artifact, DailyUsage, Job, JobEvent, JobProfile
 from privacy.archive import Row, Section, pages, rows_of
@@ -28,10 +28,13 @@ JOB_FIELDS = (
 ).split()
 JOB_EVENT_FIELDS = "at from_status to_status attempt reason cause".split()
 ARTIFACT_FIELDS = "id attempt stage kind mime_type bytes sha256 created_at token".split()
-KEY_FIELDS = "client__name name last4 created_by__email created_at expires_at revoked_at last_used_at".split()
-ENDPOINT_FIELDS = "client__name url created_at disabled_at disabled_for failing_since".split()
+KEY_FIELDS = (
+    "client__name name last4 scope addresses created_by__email created_at expires_at revoked_at last_used_at"
+).split()
+ENDPOINT_FIELDS = "client__name url created_at disabled_at disabled_for failing_since reports_low_credits".split()
 EVENT_FIELDS = "name client_id job_id created_at state failure failures next_attempt_at ended_at".split()
 DELIVERY_FIELDS = "name outcome started_at duration_ms address status problem detail excerpt".split()
+CREDITS_NOTICE_FIELDS = "threshold is_low fell_at".split()
 INVITATION_FIELDS = "email role invited_by__email created_at expires_at closed_at".split()
 GRANT_FIELDS = "reason note original remaining created_at expires_at".split()
 ENTRY_FIELDS = "at source target credits grant_id job_id reason".split()
@@ -50,6 +53,7 @@ def sections(account: Account) -> Iterator[Section]:
     yield "clients", rows_of(clients, "name", "is_default", "created_at")
     yield "keys", rows_of(ApiKey.objects.filter(client__account=account), *KEY_FIELDS)
     yield "webhooks", rows_of(Endpoint.objects.filter(client__account=account), *ENDPOINT_FIELDS)
+    yield "credits_notice", rows_of(CreditsNotice.objects.filter(**of), *CREDITS_NOTICE_FIELDS)
     yield "jobs", _jobs(account)
     yield "usage", rows_of(DailyUsage.objects.filter(**of), *USAGE_FIELDS)
     yield "grants", rows_of(Grant.objects.filter(**of), *GRANT_FIELDS)
