@@ -27,7 +27,8 @@ def parse(text: str) -> list[str]:
 
 def _network(text: str) -> IPv4Network | IPv6Network:
     try:
-        network = ip_network(text, strict=False)
+        # A zone names an interface of one machine.
+        network = ip_network(text.replace("%", "?"), strict=False)
     except ValueError:
         raise InvalidAddresses(f"“{text[:50]}” is not an IP address or a network.") from None
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
@@ -37,7 +38,10 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 
 def contains(networks: Iterable[str], address: str | None) -> bool:
-    """Return whether an address belongs to one of the networks. An unknown address does not."""
+    """Return whether an address belongs to one of the networks. An unknown address does not.
+
+    An IPv6 address that stands for an IPv4 address counts as that, whatever kind of socket received the request.
+    """
     if address is None:
         return False
     found = _plain(ip_address(address))

@@ -4,17 +4,21 @@ from collections.abc import Sequence
 from datetime import UTC, date
 from typing import Any
 
+from django import forms
+from django.contrib import messages
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from billing import ledger, pace, statement
-from billing.models import Account, Entry
+from billing.models import MAX_AMOUNT, Account, Entry
 from billing.statement import Kind, Line
-from clients import accounts
+from clients import accounts, credit_notices
+from clients.members import Role
 from dashboard.access import AccountAccess, account_page
 from dashboard.account.csv_files import csv_response
+from dashboard.forms import form_data
 from dashboard.paging import ROWS, Page, id_in_cursor, make_page
 from dashboard.results.day_charts import bars_by_day, line_by_day
 from jobs.artifacts import retention, storage
@@ -38,19 +42,35 @@ ENTRY_COLUMNS = ("at", "change", "credits", "from", "to", "job", "grant", "what"
 USAGE_COLUMNS = ("day", "client", "build", "jobs", "simulations", "seconds", "credits")
 
 
-@account_page()
+class NoticeForm(forms.Form):
+    threshold = forms.IntegerField(
+        label="Notify owners below",
+        required=False,
+        min_value=1,
+        max_value=MAX_AMOUNT,
+        help_text="Credits. Each owner gets an email when fewer are available. Leave it empty for no notice.",
+    )
+
+
+@account_page(post=Role.OWNER)
 def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
-    """Show the balances, the pace of spending, and the credit history with a line for each job."""
+    """Show balances, the pace of spending, and the history with a line for each job; change the notice."""
     kind = request.GET.get("type", "")
     if kind not in statement.KINDS:
         raise Http404
     account, today = access.account, timezone.now().astimezone(UTC).date()
+    form = NoticeForm(form_data(request))
+    if form.is_valid():
+        if credit_notices.set_threshold(account, form.cleaned_data["threshold"], by=access.actor):
+            messages.success(request, "Notice of low credits changed.")
+        return redirect("credits", account.name)
     with snapshot():
         balances, now = ledger.balances(account), statement.balance(account)
         page, lines = _statement(request, account, Kind(kind), now=now)
         charges = [(day.day, day.credits) for day in usage.last_days(account, count=CHART_DAYS)]
         days = [day for day, _ in charges]
         ends = statement.balances_by_day(account, days=days, charges=dict(charges), now=now)
+    threshold = credit_notices.threshold_of(account)
     context = {
         "section": "credits",
         "balances": balances,
@@ -61,6 +81,8 @@ def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "chart": line_by_day(ends),
         "pace": pace.pace_of(charges, balances, today=today),
         "retention_days": retention.days_of(account.plan),
+        "threshold": threshold,
+        "form": form if form.is_bound else NoticeForm(initial={"threshold": threshold}),
         "was_denied_welcome_credits": access.may_manage and accounts.was_denied_welcome_credits(account),
     }
     return render(request, "dashboard/credits.html", context)
