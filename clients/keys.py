@@ -88,8 +88,11 @@ def create_key(
         scope=scope,
         addresses=list(addresses),
     )
-    limits = {"addresses": listed(addresses)} if addresses else {}
-    _record(Action.KEY_CREATED, key, by=by, client=client.name, name=name, scope=str(scope), **limits)
+    limits = {
+        **({} if scope == Scope.MANAGE else {"scope": str(scope)}),
+        **({"addresses": listed(addresses)} if addresses else {}),
+    }
+    _record(Action.KEY_CREATED, key, by=by, client=client.name, name=name, **limits)
     return key, secret
 
 

@@ -187,7 +187,7 @@ class AuditEvent(models.Model):
     class Action(models.TextChoices):
         """Kind of change. The first part is the type of the target; comments list the details in parentheses."""
 
-        # A key was created (client, name, scope, addresses).
+        # A key was created (client, name, and scope and addresses if they limit it).
         KEY_CREATED = "key.created"
         # A key was renamed (name).
         KEY_RENAMED = "key.renamed"

@@ -55,6 +55,7 @@ account_pages = [
     path("keys/<id:key_id>/access", clients.change_key_access, name="change_key_access"),
     path("keys/<id:key_id>/revoke", clients.revoke_key, name="revoke_key"),
     path("credits", credit_pages.balance, name="credits"),
+    path("credits/notice", credit_pages.notice, name="credits_notice"),
     path("credits.csv", credit_pages.entries_csv, name="entries_csv"),
     path("usage", credit_pages.used, name="usage"),
     path("usage.csv", credit_pages.usage_csv, name="usage_csv"),

@@ -49,6 +49,7 @@ FOR_VIEWERS = {
 FOR_OWNERS = {
     "dashboard/<slug:account>/audit",
     "dashboard/<slug:account>/audit.csv",
+    "dashboard/<slug:account>/credits/notice",
     "dashboard/<slug:account>/people/<id:member_id>/remove",
     "dashboard/<slug:account>/data",
     "dashboard/<slug:account>/data/exports/<id:export_id>",

@@ -42,35 +42,19 @@ ENTRY_COLUMNS = ("at", "change", "credits", "from", "to", "job", "grant", "what"
 USAGE_COLUMNS = ("day", "client", "build", "jobs", "simulations", "seconds", "credits")
 
 
-class NoticeForm(forms.Form):
-    threshold = forms.IntegerField(
-        label="Notify owners below",
-        required=False,
-        min_value=1,
-        max_value=MAX_AMOUNT,
-        help_text="Credits. Each owner gets an email when fewer are available. Leave it empty for no notice.",
-    )
-
-
-@account_page(post=Role.OWNER)
+@account_page()
 def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
-    """Show balances, the pace of spending, and the history with a line for each job; change the notice."""
+    """Show the balances, the pace of spending, and the credit history with a line for each job."""
     kind = request.GET.get("type", "")
     if kind not in statement.KINDS:
         raise Http404
     account, today = access.account, timezone.now().astimezone(UTC).date()
-    form = NoticeForm(form_data(request))
-    if form.is_valid():
-        if credit_notices.set_threshold(account, form.cleaned_data["threshold"], by=access.actor):
-            messages.success(request, "Notice of low credits changed.")
-        return redirect("credits", account.name)
     with snapshot():
         balances, now = ledger.balances(account), statement.balance(account)
         page, lines = _statement(request, account, Kind(kind), now=now)
         charges = [(day.day, day.credits) for day in usage.last_days(account, count=CHART_DAYS)]
         days = [day for day, _ in charges]
         ends = statement.balances_by_day(account, days=days, charges=dict(charges), now=now)
-    threshold = credit_notices.threshold_of(account)
     context = {
         "section": "credits",
         "balances": balances,
@@ -81,11 +65,31 @@ def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "chart": line_by_day(ends),
         "pace": pace.pace_of(charges, balances, today=today),
         "retention_days": retention.days_of(account.plan),
-        "threshold": threshold,
-        "form": form if form.is_bound else NoticeForm(initial={"threshold": threshold}),
         "was_denied_welcome_credits": access.may_manage and accounts.was_denied_welcome_credits(account),
     }
     return render(request, "dashboard/credits.html", context)
+
+
+class NoticeForm(forms.Form):
+    threshold = forms.IntegerField(
+        label="Credits",
+        required=False,
+        min_value=1,
+        max_value=MAX_AMOUNT,
+        help_text="Owners get an email when fewer are available. Leave it empty for no notice.",
+    )
+
+
+@account_page(read=Role.OWNER, post=Role.OWNER)
+def notice(request: HttpRequest, access: AccountAccess) -> HttpResponse:
+    """Show or change the number of credits below which owners get a notice."""
+    form = NoticeForm(form_data(request), initial={"threshold": credit_notices.threshold_of(access.account)})
+    if form.is_valid():
+        if credit_notices.set_threshold(access.account, form.cleaned_data["threshold"], by=access.actor):
+            messages.success(request, "Notice of low credits changed.")
+        return redirect("credits", access.account.name)
+    context = {"section": "credits", "form": form, "available": ledger.available(access.account)}
+    return render(request, "dashboard/credits_notice.html", context)
 
 
 def _statement(

@@ -62,7 +62,7 @@ def test_an_event_records_actor_target_and_address(owner: Membership) -> None:
     event = AuditEvent.objects.get()
     assert (event.account, event.user_id, event.actor) == (owner.account, owner.user.pk, owner.user.email)
     assert (event.address, event.target_id, event.target) == ("203.0.113.9", key.pk, str(key))
-    assert event.details == {"client": "bot", "name": "laptop", "scope": "manage"}
+    assert event.details == {"client": "bot", "name": "laptop"}
     assert timezone.now() - event.at < timedelta(minutes=1)
 
 

@@ -75,7 +75,7 @@ CHANGES_BY_MEMBERS: dict[Action, Callable[[MemberBrowser], None]] = {
     Action.WEBHOOK_SECRET_ROTATED: lambda browser: browser.with_webhook("rotate", hours=1),
     Action.WEBHOOK_DISABLED: lambda browser: browser.with_webhook("disable"),
     Action.WEBHOOK_EVENTS_CHANGED: lambda browser: browser.with_webhook("events", low_credits="on"),
-    Action.CREDITS_NOTICE_CHANGED: lambda browser: browser.post("credits", threshold="500"),
+    Action.CREDITS_NOTICE_CHANGED: lambda browser: browser.post("credits/notice", threshold="500"),
     Action.INVITATION_CREATED: lambda browser: browser.post("people", email="jane@example.org", role="member"),
     Action.INVITATION_REVOKED: lambda browser: browser.post(
         f"invitations/{make_invitation(browser.owner.account)[0].pk}/revoke"
