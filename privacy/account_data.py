@@ -9,7 +9,8 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from billing.models import Account, Entry, Grant
-from clients.models import ApiKey, AuditEvent, Client, CreditsNotice, Invitation, Membership
+from clients import credit_notices
+from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs.artifacts import retention
 from jobs.models import Artifact, DailyUsage, Job, JobEvent, JobProfile
 from privacy.archive import Row, Section, pages, rows_of
@@ -34,7 +35,6 @@ KEY_FIELDS = (
 ENDPOINT_FIELDS = "client__name url created_at disabled_at disabled_for failing_since reports_low_credits".split()
 EVENT_FIELDS = "name client_id job_id created_at state failure failures next_attempt_at ended_at".split()
 DELIVERY_FIELDS = "name outcome started_at duration_ms address status problem detail excerpt".split()
-CREDITS_NOTICE_FIELDS = "threshold is_low fell_at".split()
 INVITATION_FIELDS = "email role invited_by__email created_at expires_at closed_at".split()
 GRANT_FIELDS = "reason note original remaining created_at expires_at".split()
 ENTRY_FIELDS = "at source target credits grant_id job_id reason".split()
@@ -47,13 +47,13 @@ def sections(account: Account) -> Iterator[Section]:
     of = {"account": account}
     clients = Client.objects.filter(**of)
     row = {name: getattr(account, name) for name in ACCOUNT_FIELDS}
+    row["low_credits_notice"] = credit_notices.threshold_of(account)
     yield "account", [{"id": account.pk, "plan": account.plan.name, **row}]
     yield "members", rows_of(Membership.objects.filter(**of), "user__email", "user__username", "role")
     yield "invitations", rows_of(Invitation.objects.filter(**of), *INVITATION_FIELDS)
     yield "clients", rows_of(clients, "name", "is_default", "created_at")
     yield "keys", rows_of(ApiKey.objects.filter(client__account=account), *KEY_FIELDS)
     yield "webhooks", rows_of(Endpoint.objects.filter(client__account=account), *ENDPOINT_FIELDS)
-    yield "credits_notice", rows_of(CreditsNotice.objects.filter(**of), *CREDITS_NOTICE_FIELDS)
     yield "jobs", _jobs(account)
     yield "usage", rows_of(DailyUsage.objects.filter(**of), *USAGE_FIELDS)
     yield "grants", rows_of(Grant.objects.filter(**of), *GRANT_FIELDS)

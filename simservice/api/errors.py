@@ -91,13 +91,18 @@ class InsufficientScope(ApiError):
     """The key's scope does not include the operation; `meta` has both."""
 
     status, code = 403, "insufficient_scope"
-    message = "The scope of this key does not allow the request. Use another key, or change the key's scope."
+    message = "The request needs a key with another scope. Use another key, or change its scope."
     headers = {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
     example = {"required": "submit", "scope": "read"}
 
     def __init__(self, meta: Meta) -> None:
         challenge = f'Bearer error="insufficient_scope", scope="{meta["required"]}"'
-        super().__init__(meta, headers={"WWW-Authenticate": challenge})
+        super().__init__(
+            meta,
+            message=f"The request needs a key with the scope {meta['required']}, and this key has {meta['scope']}. "
+            "Use another key, or change its scope.",
+            headers={"WWW-Authenticate": challenge},
+        )
 
 
 class AddressNotAllowed(ApiError):

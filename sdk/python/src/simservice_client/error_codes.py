@@ -64,7 +64,7 @@ class InsufficientCreditsLiability(ApiError):
 
 
 class InsufficientScope(ApiError):
-    """The scope of this key does not allow the request. Use another key, or change the key's scope."""
+    """The request needs a key with another scope. Use another key, or change its scope."""
 
     code = "insufficient_scope"
 
