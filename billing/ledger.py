@@ -85,7 +85,11 @@ def balances(account: Account) -> Balances:
 
 def available_of(accounts: QuerySet[Account]) -> dict[int, int]:
     """Return how many credits new holds can take, by the accounts' ids. Two queries."""
-    account_ids = list(accounts.values_list("pk", flat=True))
+    return available_by_id(list(accounts.values_list("pk", flat=True)))
+
+
+def available_by_id(account_ids: list[int]) -> dict[int, int]:
+    """Return how many credits new holds can take, by the accounts' ids. One query."""
     return dict(run(SQL["count_available_credits"], values={"account_ids": account_ids}))
 
 

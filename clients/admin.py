@@ -261,13 +261,14 @@ class ApiKeyAdmin(FreshFormMixin, LargeTableMixin, admin.ModelAdmin):
         "__str__",
         "client",
         "name",
+        "scope",
         "created_by",
         "created_at",
         "expires_at",
         "revoked_at",
         "last_used_at",
     ]
-    list_filter = [("revoked_at", admin.EmptyFieldListFilter), ("expires_at", admin.EmptyFieldListFilter)]
+    list_filter = ["scope", ("revoked_at", admin.EmptyFieldListFilter), ("expires_at", admin.EmptyFieldListFilter)]
     list_select_related = ["client__account", "created_by"]
     ordering = ["-pk"]
     exact_texts = ("last4", "client__account__name", "created_by__email__iexact")
@@ -275,6 +276,8 @@ class ApiKeyAdmin(FreshFormMixin, LargeTableMixin, admin.ModelAdmin):
         "client",
         "name",
         "last4",
+        "scope",
+        "addresses",
         "created_by",
         "created_at",
         "expires_at",
@@ -282,7 +285,16 @@ class ApiKeyAdmin(FreshFormMixin, LargeTableMixin, admin.ModelAdmin):
         "last_used_at",
         OPENED,
     ]
-    readonly_fields = ["client", "last4", "created_by", "created_at", "revoked_at", "last_used_at"]
+    readonly_fields = [
+        "client",
+        "last4",
+        "scope",
+        "addresses",
+        "created_by",
+        "created_at",
+        "revoked_at",
+        "last_used_at",
+    ]
     actions = ["revoke"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:

@@ -4,13 +4,23 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
 from billing.models import Account, Plan
-from clients import keys
+from clients import addresses, keys
 from clients.models import ApiKey, Client
-from simservice.api.errors import ExpiredToken, InvalidToken, MissingToken, ReadOnlyKey, RevokedToken
+from simservice.api.addresses import client_address
+from simservice.api.errors import (
+    AddressNotAllowed,
+    ExpiredToken,
+    InsufficientScope,
+    InvalidToken,
+    MissingToken,
+    ReadOnlyKey,
+    RevokedToken,
+)
+from simservice.api.operations import operation_of
+from simservice.api.scopes import Scope
 from simservice.telemetry.logs import add_log_ids
 
 
@@ -41,22 +51,47 @@ class KeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer <API key>` (`docs/reference/api.md#authentication`)."""
 
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
-        """Return the caller. Raises MissingToken, InvalidToken, RevokedToken, ExpiredToken or ReadOnlyKey."""
+        """Return the caller. Raises the errors of `_bearer`, `require_usable` and `require_scope`.
+
+        A request that has waited is authenticated again before it is answered.
+        """
         key = keys.find_key(_bearer(request))
         if key is None:
             raise InvalidToken
-        if key.revoked_at is not None:
-            raise RevokedToken
-        if key.expires_at is not None and key.expires_at <= timezone.now():
-            raise ExpiredToken
-        if key.is_read_only and request.method not in SAFE_METHODS:
-            raise ReadOnlyKey
+        require_usable(key, address=client_address(request))
+        if (needed := _scope_for(request)) is not None:
+            require_scope(key, needed)
         keys.record_use(key)
         add_log_ids(account_id=key.client.account_id)
         return Caller(key), key
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002
         return "Bearer"
+
+
+def require_usable(key: ApiKey, *, address: str | None) -> None:
+    """Raise RevokedToken, ExpiredToken or AddressNotAllowed unless a key is accepted from a client's address."""
+    if key.revoked_at is not None:
+        raise RevokedToken
+    if key.expires_at is not None and key.expires_at <= timezone.now():
+        raise ExpiredToken
+    if key.addresses and not addresses.contains(key.addresses, address):
+        raise AddressNotAllowed
+
+
+def require_scope(key: ApiKey, needed: Scope) -> None:
+    """Raise InsufficientScope or ReadOnlyKey unless a key may do what needs a scope."""
+    if not Scope(key.scope).includes(needed):
+        raise InsufficientScope({"required": str(needed), "scope": str(key.scope)})
+    if key.is_read_only and needed != Scope.READ:
+        raise ReadOnlyKey
+
+
+def _scope_for(request: Request) -> Scope | None:
+    """Return the scope that a request needs, None for a method that its view does not have."""
+    method = str(request.method)
+    operation = operation_of(getattr(request.parser_context["view"], method.lower(), None))
+    return operation.required_scope(method) if operation else None
 
 
 def _bearer(request: Request) -> str:

@@ -9,6 +9,10 @@ class NotAMember(Exception):
     """The user does not belong to the account any more."""
 
 
+class InvalidAddresses(Exception):
+    """A list of addresses for a key is invalid. The message is shown to the member."""
+
+
 class TooManyKeys(Exception):
     """The account cannot have another key. The message is shown to the member."""
 

@@ -5,6 +5,7 @@ import re
 import secrets
 import string
 import zlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
@@ -19,6 +20,7 @@ from clients import audit
 from clients.audit import Action, Actor
 from clients.errors import NotAMember, TooManyKeys
 from clients.models import ApiKey, Client, Membership
+from simservice.api.scopes import Scope
 from simservice.postgresql.statements import RowReader, load, read_first
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -57,10 +59,17 @@ def hash_key(secret: str) -> str:
 
 @transaction.atomic
 def create_key(
-    client: Client, *, by: Actor, name: str = "", expires_at: datetime | None = None
+    client: Client,
+    *,
+    by: Actor,
+    name: str = "",
+    expires_at: datetime | None = None,
+    scope: Scope = Scope.MANAGE,
+    addresses: Sequence[str] = (),
 ) -> tuple[ApiKey, str]:
     """Create a key for `client`; return it with its secret, which is not stored.
 
+    `addresses` are those of `clients.addresses.parse`.
     If a user creates it, raises NotAMember, or TooManyKeys if the account has `MAX_ACTIVE` active keys or created
     that many in the last 24 hours.
     """
@@ -76,8 +85,14 @@ def create_key(
         last4=secret[-4:],
         expires_at=expires_at,
         created_by=by.user,
+        scope=scope,
+        addresses=list(addresses),
     )
-    _record(Action.KEY_CREATED, key, by=by, client=client.name, name=name)
+    limits = {
+        **({} if scope == Scope.MANAGE else {"scope": str(scope)}),
+        **({"addresses": listed(addresses)} if addresses else {}),
+    }
+    _record(Action.KEY_CREATED, key, by=by, client=client.name, name=name, **limits)
     return key, secret
 
 
@@ -115,6 +130,27 @@ def expire(key: ApiKey, expires_at: datetime | None, *, by: Actor) -> None:
     _record(
         Action.KEY_EXPIRY_CHANGED, key, by=by, expires=f"{expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else None
     )
+
+
+@transaction.atomic
+def change_access(key: ApiKey, *, scope: Scope, addresses: Sequence[str], by: Actor) -> bool:
+    """Change what a key may do and from where, for all later requests; return whether anything changed.
+
+    `addresses` are those of `clients.addresses.parse`.
+    """
+    current = ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk)
+    ApiKey.objects.filter(pk=key.pk).update(scope=scope, addresses=list(addresses))
+    if is_other_scope := current.scope != scope:
+        _record(Action.KEY_SCOPE_CHANGED, key, by=by, old=current.scope, new=str(scope))
+    if are_other_addresses := current.addresses != list(addresses):
+        old, new = listed(current.addresses), listed(addresses)
+        _record(Action.KEY_ADDRESSES_CHANGED, key, by=by, old=old, new=new)
+    return is_other_scope or are_other_addresses
+
+
+def listed(addresses: Sequence[str]) -> str:
+    """Return the addresses of a key in one line."""
+    return ", ".join(addresses) or "all addresses"
 
 
 def revoke(key: ApiKey, *, by: Actor) -> None:

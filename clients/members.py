@@ -96,6 +96,14 @@ def _lock_member(account: Account, member_id: int) -> Membership | None:
     return Membership.objects.select_related("user").filter(account=account, pk=member_id).first()
 
 
+def owner_addresses(account: Account) -> list[str]:
+    """Return the email addresses of an account's owners who can log in."""
+    owners = Membership.objects.filter(account=account, role=Role.OWNER, user__is_active=True).exclude(
+        user__email=""
+    )
+    return list(owners.order_by("pk").values_list("user__email", flat=True))
+
+
 def is_only_owner(member: Membership) -> bool:
     """Return whether the member is the account's only owner who can log in. Lock the account before a change."""
     owners = Membership.objects.filter(account_id=member.account_id, role=Role.OWNER, user__is_active=True)

@@ -1,12 +1,14 @@
 """Clients and API keys of an account, its members, invitations and audit events."""
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Lower, Now
 from django.utils import timezone
 
 from billing.models import Account
+from simservice.api.scopes import Scope
 
 DEFAULT_CLIENT = "default"
 
@@ -56,6 +58,10 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    # What it may do. Keys that are older than scopes can do everything.
+    scope = models.CharField(max_length=6, choices=Scope, default=Scope.MANAGE, db_default=Scope.MANAGE)
+    # The networks from which it is accepted, in CIDR notation; empty for all.
+    addresses = ArrayField(models.CharField(max_length=43), default=list, db_default=[], blank=True)
     # Set by the queries of `clients/keys.py`.
     is_read_only: bool
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -181,10 +187,14 @@ class AuditEvent(models.Model):
     class Action(models.TextChoices):
         """Kind of change. The first part is the type of the target; comments list the details in parentheses."""
 
-        # A key was created (client, name).
+        # A key was created (client, name, and scope and addresses if they limit it).
         KEY_CREATED = "key.created"
         # A key was renamed (name).
         KEY_RENAMED = "key.renamed"
+        # The scope of a key was changed (old, new).
+        KEY_SCOPE_CHANGED = "key.scope_changed"
+        # The addresses from which a key is accepted were changed (old, new).
+        KEY_ADDRESSES_CHANGED = "key.addresses_changed"
         # An operator changed when a key expires (expires).
         KEY_EXPIRY_CHANGED = "key.expiry_changed"
         # A key was revoked.
@@ -199,6 +209,8 @@ class AuditEvent(models.Model):
         WEBHOOK_SECRET_ROTATED = "webhook.secret_rotated"  # noqa: S105 - not a password
         # A webhook was disabled by a member, or by the system after it kept failing.
         WEBHOOK_DISABLED = "webhook.disabled"
+        # Whether a webhook gets events about low credits was changed (new).
+        WEBHOOK_EVENTS_CHANGED = "webhook.events_changed"
         # An invitation was sent (role).
         INVITATION_CREATED = "invitation.created"
         # An open invitation was revoked.
@@ -233,6 +245,8 @@ class AuditEvent(models.Model):
         CREDITS_GRANTED = "credits.granted"
         # An operator added or removed credits (credits, reason).
         CREDITS_CORRECTED = "credits.corrected"
+        # The number of credits below which the owners get a notice was changed (old, new).
+        CREDITS_NOTICE_CHANGED = "credits.notice_changed"
         # A job was cancelled, not by the API key that submitted it.
         JOB_CANCELLED = "job.cancelled"
         # A member changed the title of a job (title).
@@ -270,6 +284,32 @@ class AuditEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.target}".rstrip()
+
+
+class CreditsNotice(models.Model):
+    """That an account's owners want to know when its credits fall below a number (`clients/credit_notices.py`)."""
+
+    account = models.OneToOneField(
+        Account, primary_key=True, on_delete=models.CASCADE, related_name="credits_notice", editable=False
+    )
+    threshold = models.PositiveBigIntegerField()
+    # Whether they were below it when they were last compared.
+    is_low = models.BooleanField(default=False)
+    # When they last fell below it.
+    fell_at = models.DateTimeField(null=True)
+    # When to mail the owners; null if there is nothing to report.
+    tell_owners_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(threshold__gt=0), name="credits_notice_positive")]
+        indexes = [
+            models.Index(
+                fields=["tell_owners_at"], condition=Q(tell_owners_at__isnull=False), name="credits_notice_untold"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account_id}: below {self.threshold}"
 
 
 class SentForm(models.Model):

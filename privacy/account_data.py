@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from billing.models import Account, Entry, Grant
+from clients import credit_notices
 from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
 from jobs.artifacts import retention
 from jobs.models import Artifact, DailyUsage, Job, JobEvent, JobProfile
@@ -28,8 +29,10 @@ JOB_FIELDS = (
 ).split()
 JOB_EVENT_FIELDS = "at from_status to_status attempt reason cause".split()
 ARTIFACT_FIELDS = "id attempt stage kind mime_type bytes sha256 created_at token".split()
-KEY_FIELDS = "client__name name last4 created_by__email created_at expires_at revoked_at last_used_at".split()
-ENDPOINT_FIELDS = "client__name url created_at disabled_at disabled_for failing_since".split()
+KEY_FIELDS = (
+    "client__name name last4 scope addresses created_by__email created_at expires_at revoked_at last_used_at"
+).split()
+ENDPOINT_FIELDS = "client__name url created_at disabled_at disabled_for failing_since reports_low_credits".split()
 EVENT_FIELDS = "name client_id job_id created_at state failure failures next_attempt_at ended_at".split()
 DELIVERY_FIELDS = "name outcome started_at duration_ms address status problem detail excerpt".split()
 INVITATION_FIELDS = "email role invited_by__email created_at expires_at closed_at".split()
@@ -44,6 +47,7 @@ def sections(account: Account) -> Iterator[Section]:
     of = {"account": account}
     clients = Client.objects.filter(**of)
     row = {name: getattr(account, name) for name in ACCOUNT_FIELDS}
+    row["low_credits_notice"] = credit_notices.threshold_of(account)
     yield "account", [{"id": account.pk, "plan": account.plan.name, **row}]
     yield "members", rows_of(Membership.objects.filter(**of), "user__email", "user__username", "role")
     yield "invitations", rows_of(Invitation.objects.filter(**of), *INVITATION_FIELDS)

@@ -22,7 +22,7 @@ from django.db.models.functions import Cast, Concat, Now
 from billing.models import Account
 from clients import audit, keys
 from clients.audit import SYSTEM, Action, Actor
-from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
+from clients.models import ApiKey, AuditEvent, Client, CreditsNotice, Invitation, Membership
 from jobs.artifacts import retention
 from jobs.enums import ACTIVE
 from jobs.errors import JobAlreadyEnded
@@ -262,14 +262,14 @@ def _remove_rows(account: Account) -> int:
         cursor.execute(ALLOW_DELETION)
     _blank_admin_history(account)
     removed, _ = Endpoint.objects.filter(client__account=account).delete()
-    for model in (AuditEvent, DailyUsage, StoredBytes, Invitation, Membership):
+    for model in (AuditEvent, DailyUsage, StoredBytes, Invitation, Membership, CreditsNotice):
         removed += model._default_manager.filter(account=account).delete()[0]  # noqa: SLF001 - documented by Django
     # Clients and keys stay without personal data, because deleting one would require a search of all jobs.
     clients = Client.objects.filter(account=account, is_default=False).exclude(name__regex=ANONYMOUS_PATTERN)
     keys = ApiKey.objects.filter(client__account=account).exclude(sha256__regex=ANONYMOUS_PATTERN)
     removed += clients.update(name=ANONYMOUS)
     return removed + keys.update(
-        name="", sha256=ANONYMOUS, last4="", created_by=None, expires_at=None, last_used_at=None
+        name="", sha256=ANONYMOUS, last4="", created_by=None, expires_at=None, last_used_at=None, addresses=[]
     )
 
 

@@ -12,7 +12,9 @@ from privacy.account_data import AUDIT_FIELDS
 from privacy.archive import Section, rows_of
 
 USER_FIELDS = "id username email first_name last_name date_joined last_login is_staff".split()
-KEY_FIELDS = "client__account__name client__name name last4 created_at expires_at revoked_at last_used_at".split()
+KEY_FIELDS = (
+    "client__account__name client__name name last4 scope addresses created_at expires_at revoked_at last_used_at"
+).split()
 
 
 def sections(user: User) -> Iterator[Section]:

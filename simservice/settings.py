@@ -257,6 +257,7 @@ CELERY_BEAT_SCHEDULE = {
     "expire-grants": {"task": "billing.tasks.expire_grants", "schedule": 60},
     "grant-allowances": {"task": "billing.tasks.grant_allowances", "schedule": 60},
     "forget-credentials": {"task": "jobs.tasks.forget_credentials", "schedule": 60},
+    "report-low-credits": {"task": "webhooks.tasks.report_low_credits", "schedule": 60},
     "maintain-webhooks": {"task": "webhooks.tasks.maintain", "schedule": 60},
     "forget-builds": {"task": "jobs.tasks.forget_builds", "schedule": 3600},
     "clear-expired": {"task": "jobs.tasks.clear_expired", "schedule": 60},

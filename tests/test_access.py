@@ -9,6 +9,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from clients.models import ApiKey
+from simservice.api.scopes import Scope
 from tests.factories import make_account, unknown_key
 from tests.routes import (
     ABOUT_AN_OBJECT,
@@ -48,6 +49,7 @@ FOR_VIEWERS = {
 FOR_OWNERS = {
     "dashboard/<slug:account>/audit",
     "dashboard/<slug:account>/audit.csv",
+    "dashboard/<slug:account>/credits/notice",
     "dashboard/<slug:account>/people/<id:member_id>/remove",
     "dashboard/<slug:account>/data",
     "dashboard/<slug:account>/data/exports/<id:export_id>",
@@ -61,6 +63,29 @@ OWN: dict[tuple[str, str], tuple[int, str]] = {
     ("POST", "jobs/batch"): (400, "validation_failed"),
     ("POST", "jobs/validate"): (400, "validation_failed"),
     ("POST", "jobs/<str:job_id>/cancel"): (409, "job_not_cancellable"),
+}
+
+# The calls that a key can make with a scope, besides those of the scopes before it.
+SCOPES = {
+    Scope.READ: {
+        ("GET", "jobs"),
+        ("GET", "jobs/<str:job_id>"),
+        ("GET", "jobs/<str:job_id>/status"),
+        ("GET", "jobs/<str:job_id>/result"),
+        ("GET", "jobs/<str:job_id>/profile"),
+        ("GET", "usage"),
+        ("GET", "credits"),
+        ("GET", "builds"),
+        ("GET", "builds/<str:build_id>"),
+        ("GET", "artifacts/<str:artifact_id>/url"),
+    },
+    Scope.SUBMIT: {
+        ("POST", "jobs"),
+        ("POST", "jobs/batch"),
+        ("POST", "jobs/validate"),
+        ("POST", "jobs/<str:job_id>/cancel"),
+    },
+    Scope.MANAGE: {("POST", "jobs/<str:job_id>/replace-links")},
 }
 
 pytestmark = pytest.mark.django_db
@@ -125,6 +150,35 @@ def test_every_call_needs_an_active_key(
     assert (response.status_code, response.json()["code"]) == (401, code)
     assert response.headers["WWW-Authenticate"] == "Bearer"
     assert set(response.json()) == {"error", "code", "meta", "requestId"}
+
+
+def test_every_operation_has_a_scope() -> None:
+    assert {call for calls in SCOPES.values() for call in calls} == {call for call in CALLS if call[0] != "HEAD"}
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize(("method", "route"), CALLS)
+def test_a_key_can_make_the_calls_of_its_scope(method: str, route: str, scope: Scope, world: World) -> None:
+    ApiKey.objects.filter(client=world.job.client).update(scope=scope)
+    needed = next(
+        scope for scope, calls in SCOPES.items() if ("GET" if method == "HEAD" else method, route) in calls
+    )
+    response = call(method, world.path(RESOURCE + route), world.owner)
+    code = response.json()["code"] if response.status_code >= 400 else ""
+    if scope.includes(needed):
+        assert (response.status_code, code) == OWN.get((method, route), (200, ""))
+        return
+    assert (response.status_code, code) == (403, "insufficient_scope")
+    assert response.json()["meta"] == {"required": needed, "scope": scope}
+    assert response.headers["WWW-Authenticate"] == f'Bearer error="insufficient_scope", scope="{needed}"'
+
+
+@pytest.mark.parametrize(("method", "route"), CALLS)
+def test_every_call_needs_an_allowed_address(method: str, route: str, world: World) -> None:
+    ApiKey.objects.filter(client=world.job.client).update(addresses=["192.0.2.0/24", "2001:db8::/32"])
+    response = call(method, world.path(RESOURCE + route), world.owner)
+    assert (response.status_code, response.json()["code"]) == (403, "address_not_allowed")
+    assert "192.0.2" not in response.content.decode()
 
 
 @pytest.mark.parametrize(("method", "route"), CALLS)

@@ -131,6 +131,20 @@ def set_url(client: Client, url: str, *, by: Actor) -> None:
         _audit(Action.WEBHOOK_ADDRESS_CHANGED, client, by=by, host=_host_of(url))
 
 
+@transaction.atomic
+def report_low_credits(client: Client, *, is_wanted: bool, by: Actor) -> bool:
+    """Change whether an endpoint gets events about low credits; return whether that changed.
+
+    Raises EndpointError if there is none.
+    """
+    endpoint = _locked(client)
+    if endpoint.reports_low_credits == is_wanted:
+        return False
+    save(endpoint, reports_low_credits=is_wanted)
+    _audit(Action.WEBHOOK_EVENTS_CHANGED, client, by=by, new="on" if is_wanted else "off")
+    return True
+
+
 def disable(client: Client, *, by: Actor) -> None:
     """Disable a client's endpoint and delete its secrets; maintenance fails the waiting events.
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import transaction
 from django.db.models import Count, Min, QuerySet
@@ -23,24 +23,25 @@ QUEUE = "webhooks"
 # More messages than this would not wake any further worker.
 MAX_ANNOUNCEMENTS = 10
 KIND, VERSION = "job.terminal", "v1"
+LOW_CREDITS: Final = "account.credits_low"
 SQL = load(__file__)
 
 
-def parameters(payload: Mapping[str, Any] | None) -> dict[str, Any]:
+def parameters(payload: Mapping[str, Any] | None, *, kind: str = KIND) -> dict[str, Any]:
     """Return the parameters of `inserted_event` for a payload; without one, no job may be in `notifying`.
 
     The body's format: `docs/reference/webhooks.md#the-request`.
     """
     if payload is None:
         return {"event_name": None, "event_body": None}
-    body = {"kind": KIND, "version": VERSION, "timestamp": iso(timezone.now()), "payload": payload}
+    body = {"kind": kind, "version": VERSION, "timestamp": iso(timezone.now()), "payload": payload}
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return {"event_name": event_name(), "event_body": text.encode()}
 
 
-def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any]) -> Event:
+def record(client_id: int, *, job_id: int | None, payload: Mapping[str, Any], kind: str = KIND) -> Event:
     """Insert an event for a client in the caller's transaction, and announce it after the commit."""
-    fields = parameters(payload)
+    fields = parameters(payload, kind=kind)
     event = Event.objects.create(
         client_id=client_id,
         job_id=job_id,

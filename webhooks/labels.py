@@ -3,6 +3,7 @@
 import json
 from urllib.parse import urljoin
 
+from webhooks.events import LOW_CREDITS
 from webhooks.models import Delivery, Event
 
 REDIRECT = "Configure the final URL; redirects are not followed."
@@ -103,9 +104,9 @@ STATE_BADGES = {Event.State.DELIVERED: "good", Event.State.FAILED: "bad"}
 
 
 def summary(event: Event) -> str:
-    """Return what an event reports: the status of its job, or that it is a test."""
+    """Return what an event reports: the status of its job, low credits, or that it is a test."""
     if event.job_id is None:
-        return "Test event"
+        return "Low credits" if kind(event) == LOW_CREDITS else "Test event"
     status = json.loads(bytes(event.body)).get("payload", {}).get("status", "ended")
     return f"Job {str(status).replace('_', ' ')}"
 

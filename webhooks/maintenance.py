@@ -3,11 +3,10 @@
 from datetime import timedelta
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models.functions import Now
 
-from clients.models import Membership
+from clients import members
 from simservice.web import mail
 from webhooks import labels
 from webhooks.models import Delivery, Endpoint, Event
@@ -75,9 +74,6 @@ def notify_owners_of(endpoint: Endpoint) -> bool:
     if not unclaimed.update(tell_owners_at=Now() + MAIL_RETRY_AFTER):
         return False
     account = endpoint.client.account
-    owners = get_user_model().objects.filter(
-        memberships__account=account, memberships__role=Membership.Role.OWNER, is_active=True
-    )
     last = last_failure(endpoint)
     text = TEXT.format(
         client=endpoint.client.name,
@@ -86,8 +82,7 @@ def notify_owners_of(endpoint: Endpoint) -> bool:
         url=endpoint.url,
         last=f"{last}\n\n" if last else "",
     )
-    recipients = [user.email for user in owners if user.email]
-    mail.send_text(SUBJECT.format(account=account), text, to=recipients)
+    mail.send_text(SUBJECT.format(account=account), text, to=members.owner_addresses(account))
     Endpoint.objects.filter(pk=endpoint.pk, disabled_at=endpoint.disabled_at).update(tell_owners_at=None)
     return True
 

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 
 from simservice import clocks
 from simservice.celery import app
-from webhooks import events, maintenance, retries
+from webhooks import events, low_credits, maintenance, retries
 from webhooks.dispatcher import Dispatcher
 
 logger = logging.getLogger(__name__)
@@ -70,6 +70,22 @@ def maintain() -> None:
         return
     if any(done.values()):
         logger.info("webhooks: %s", ", ".join(f"{name} {count}" for name, count in done.items() if count))
+
+
+@app.task(name="webhooks.tasks.report_low_credits")
+def report_low_credits() -> None:
+    """Record the accounts whose credits fell below the number that their owners chose, and tell the owners."""
+    try:
+        fallen = low_credits.compare_all()
+        low_credits.notify_owners()
+    except DatabaseError:
+        logger.exception("notices of low credits postponed: the database is unavailable")
+        return
+    except OSError:
+        logger.warning("owners not notified of low credits: the mail server is unavailable", exc_info=True)
+        return
+    if fallen:
+        logger.info("credits of %s accounts fell below the number of their notice", fallen)
 
 
 def _in_batches(step: Callable[[], int]) -> int:

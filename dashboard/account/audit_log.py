@@ -62,12 +62,15 @@ DESCRIPTIONS = {
     Action.KEY_CREATED: "Created key {target} ({name}) for client {client}",
     Action.KEY_RENAMED: "Renamed key {target} to {name}",
     Action.KEY_EXPIRY_CHANGED: "Changed the expiry of key {target} to {expires}",
+    Action.KEY_SCOPE_CHANGED: "Changed the scope of key {target} from {old} to {new}",
+    Action.KEY_ADDRESSES_CHANGED: "Changed the addresses of key {target} from {old} to {new}",
     Action.KEY_REVOKED: "Revoked key {target}",
     Action.CLIENT_CREATED: "Created client {target}",
     Action.WEBHOOK_ENABLED: "Enabled the webhook of client {target} (host: {host})",
     Action.WEBHOOK_ADDRESS_CHANGED: "Changed the webhook URL of client {target} (new host: {host})",
     Action.WEBHOOK_SECRET_ROTATED: "Rotated the signing secret of client {target} (overlap: {hours} h)",
     Action.WEBHOOK_DISABLED: "Disabled the webhook of client {target}",
+    Action.WEBHOOK_EVENTS_CHANGED: "Changed events about low credits for the webhook of client {target} to {new}",
     Action.INVITATION_CREATED: "Invited {target} as {role}",
     Action.INVITATION_REVOKED: "Revoked the invitation to {target}",
     Action.MEMBER_JOINED: "{target} joined as {role}",
@@ -85,6 +88,7 @@ DESCRIPTIONS = {
     Action.ACCOUNT_SHARING_CHANGED: "Changed profiles and logs on share links to {new}",
     Action.CREDITS_GRANTED: "Granted {credits} credits: {reason}",
     Action.CREDITS_CORRECTED: "Corrected credits by {credits}: {reason}",
+    Action.CREDITS_NOTICE_CHANGED: "Changed the notice of low credits from {old} to {new}",
     Action.JOB_CANCELLED: "Cancelled job {target}",
     Action.JOB_RENAMED: "Changed the title of job {target} to {title}",
     Action.JOB_LINKS_REPLACED: "Replaced the public links of job {target}",
@@ -221,6 +225,10 @@ def description(event: AuditEvent, *, account: Account | None = None) -> SafeStr
     text = mark_safe(DESCRIPTIONS[Action(event.action)].format_map(isolated))  # noqa: S308 - all values are escaped
     if event.action == Action.ACCOUNT_SUSPENDED and event.details.get("reason"):
         text += format_html(": {}", isolated["reason"])
+    if scope := event.details.get("scope"):
+        text += format_html(", scope {}", scope)
+    if event.action == Action.KEY_CREATED and event.details.get("addresses"):
+        text += format_html(", addresses {}", isolated["addresses"])
     if keys := event.details.get("keys"):
         text += format_html(", and with it what {} API key{} can do", keys, pluralize(keys))
     return text

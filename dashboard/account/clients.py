@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import NON_FIELD_ERRORS
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.core.validators import RegexValidator
 from django.db import transaction
 from django.db.models import Count, Max
@@ -14,10 +14,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 
-from clients import accounts, form_tokens, keys
+from clients import accounts, addresses, form_tokens, keys
 from clients.errors import (
     ClientNameTaken,
     FormAlreadySent,
+    InvalidAddresses,
     InvalidFormToken,
     NotAMember,
     TooManyClients,
@@ -29,10 +30,16 @@ from dashboard.access import AccountAccess, account_page
 from dashboard.forms import form_data
 from dashboard.paging import page_of
 from simservice.api.addresses import api_url
+from simservice.api.scopes import Scope
 from webhooks import endpoints
 
 NEVER = 0
 LIFETIMES = ((NEVER, "Never"), (7, "In 7 days"), (30, "In 30 days"), (90, "In 90 days"), (365, "In 1 year"))
+SCOPES = (
+    (Scope.READ, "Read: jobs, results, usage and credits"),
+    (Scope.SUBMIT, "Submit: also submit, check and cancel jobs"),
+    (Scope.MANAGE, "Manage: everything, also replace public links"),
+)
 KEY_FORM = "key"
 OLD_FORM = "This form has expired. Nothing was changed. Submit it again."
 
@@ -51,11 +58,46 @@ class RenameForm(forms.Form):
     name = forms.CharField(max_length=64, required=False, help_text="What the key is for, for example “CI server”.")
 
 
-class KeyForm(RenameForm):
+class AccessForm(forms.Form):
+    """What a key may do, and from where."""
+
+    # The least that a program needs which submits jobs: most keys are for one.
+    scope = forms.TypedChoiceField(
+        choices=SCOPES,
+        coerce=Scope,
+        empty_value=Scope.SUBMIT,
+        initial=Scope.SUBMIT,
+        help_text="Give a program only what it needs. A key that can only read spends and changes nothing.",
+    )
+    addresses = forms.CharField(
+        label="IP addresses",
+        required=False,
+        max_length=addresses.MAX_CHARACTERS,
+        widget=forms.Textarea(
+            attrs={"rows": 2, "spellcheck": "false", "placeholder": "203.0.113.7, 2001:db8::/32"}
+        ),
+        help_text=f"Where the key is accepted from: up to {addresses.MAX_NETWORKS} addresses or networks. "
+        "Leave it empty to accept it from everywhere.",
+    )
+
+    def clean_addresses(self) -> list[str]:
+        """Return the networks. Raises ValidationError."""
+        try:
+            return addresses.parse(self.cleaned_data["addresses"])
+        except InvalidAddresses as error:
+            raise ValidationError(str(error)) from None
+
+
+class KeyForm(AccessForm, RenameForm):
     """Form for a new key. Its token prevents a second key if the form is sent twice."""
 
     days = forms.TypedChoiceField(label="Expires", choices=LIFETIMES, coerce=int, initial=NEVER)
     form = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Forms of scripts that are older than scopes do not send it.
+        self.fields["scope"].required = False
 
 
 @account_page(post=Role.MEMBER)
@@ -105,9 +147,15 @@ def client(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpR
         try:
             with transaction.atomic():
                 form_tokens.use(form.cleaned_data["form"], access.user.pk, KEY_FORM)
-                days, name = form.cleaned_data["days"], form.cleaned_data["name"]
-                expires_at = timezone.now() + timedelta(days=days) if days else None
-                key, secret = keys.create_key(found, by=access.actor, name=name, expires_at=expires_at)
+                days = form.cleaned_data["days"]
+                key, secret = keys.create_key(
+                    found,
+                    by=access.actor,
+                    name=form.cleaned_data["name"],
+                    expires_at=timezone.now() + timedelta(days=days) if days else None,
+                    scope=form.cleaned_data["scope"],
+                    addresses=form.cleaned_data["addresses"],
+                )
         except FormAlreadySent:
             return render(
                 request, "dashboard/key_made_before.html", {"section": "clients", "client": found}, status=409
@@ -146,7 +194,27 @@ def key(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpRespons
         keys.rename(found, form.cleaned_data["name"], by=access.actor)
         messages.success(request, f"Key {found} renamed.")
         return redirect("client", access.account.name, found.client_id)
-    return render(request, "dashboard/key.html", {"section": "clients", "key": found, "form": form})
+    return _key_page(request, found, form=form)
+
+
+def _key_page(request: HttpRequest, key: ApiKey, **forms_of_page: forms.Form) -> HttpResponse:
+    access_form = AccessForm(initial={"scope": key.scope, "addresses": ", ".join(key.addresses)})
+    standard = {"form": RenameForm(initial={"name": key.name}), "access_form": access_form}
+    context = {"section": "clients", "key": key, **standard, **forms_of_page}
+    return render(request, "dashboard/key.html", context)
+
+
+@account_page(post=Role.MEMBER, get=False)
+def change_key_access(request: HttpRequest, access: AccountAccess, key_id: int) -> HttpResponse:
+    """Change what a key may do and from where."""
+    found = _find_key(access, key_id)
+    form = AccessForm(request.POST)
+    if not form.is_valid():
+        return _key_page(request, found, access_form=form)
+    scope, allowed = form.cleaned_data["scope"], form.cleaned_data["addresses"]
+    if keys.change_access(found, scope=scope, addresses=allowed, by=access.actor):
+        messages.success(request, f"Access of key {found} changed. It applies to the next request.")
+    return redirect("key", access.account.name, found.pk)
 
 
 @account_page(post=Role.MEMBER, get=False)

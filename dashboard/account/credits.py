@@ -4,17 +4,21 @@ from collections.abc import Sequence
 from datetime import UTC, date
 from typing import Any
 
+from django import forms
+from django.contrib import messages
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from billing import ledger, pace, statement
-from billing.models import Account, Entry
+from billing.models import MAX_AMOUNT, Account, Entry
 from billing.statement import Kind, Line
-from clients import accounts
+from clients import accounts, credit_notices
+from clients.members import Role
 from dashboard.access import AccountAccess, account_page
 from dashboard.account.csv_files import csv_response
+from dashboard.forms import form_data
 from dashboard.paging import ROWS, Page, id_in_cursor, make_page
 from dashboard.results.day_charts import bars_by_day, line_by_day
 from jobs.artifacts import retention, storage
@@ -64,6 +68,28 @@ def balance(request: HttpRequest, access: AccountAccess) -> HttpResponse:
         "was_denied_welcome_credits": access.may_manage and accounts.was_denied_welcome_credits(account),
     }
     return render(request, "dashboard/credits.html", context)
+
+
+class NoticeForm(forms.Form):
+    threshold = forms.IntegerField(
+        label="Credits",
+        required=False,
+        min_value=1,
+        max_value=MAX_AMOUNT,
+        help_text="Owners get an email when fewer are available. Leave it empty for no notice.",
+    )
+
+
+@account_page(read=Role.OWNER, post=Role.OWNER)
+def notice(request: HttpRequest, access: AccountAccess) -> HttpResponse:
+    """Show or change the number of credits below which owners get a notice."""
+    form = NoticeForm(form_data(request), initial={"threshold": credit_notices.threshold_of(access.account)})
+    if form.is_valid():
+        if credit_notices.set_threshold(access.account, form.cleaned_data["threshold"], by=access.actor):
+            messages.success(request, "Notice of low credits changed.")
+        return redirect("credits", access.account.name)
+    context = {"section": "credits", "form": form, "available": ledger.available(access.account)}
+    return render(request, "dashboard/credits_notice.html", context)
 
 
 def _statement(

@@ -173,6 +173,19 @@ def disable(request: HttpRequest, access: AccountAccess, client_id: int) -> Http
 
 
 @account_page(post=Role.MEMBER, get=False)
+def choose_events(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
+    """Change whether a webhook gets events about low credits."""
+    client = find_client(access, client_id)
+    is_wanted = request.POST.get("low_credits") == "on"
+    try:
+        if endpoints.report_low_credits(client, is_wanted=is_wanted, by=access.actor):
+            messages.success(request, f"Events about low credits are {'on' if is_wanted else 'off'}.")
+    except EndpointError as error:
+        messages.error(request, str(error))
+    return redirect("webhook", access.account.name, client.pk)
+
+
+@account_page(post=Role.MEMBER, get=False)
 def send_test(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
     """Send a test event, once for each form."""
     client = find_client(access, client_id)

@@ -183,6 +183,7 @@ def _operation(method: str, path: str, operation: Schema, *, base: str) -> dict[
         "description": to_html(operation.get("description", "")),
         "code": _programs(operation, method.upper(), path, base=base),
         "public": not operation.get("security"),
+        "scope": operation.get("x-scope"),
         "parameters": [_parameter(parameter) for parameter in operation.get("parameters", [])],
         "bodies": list(_bodies(operation.get("requestBody", {}))),
         "responses": [response for response in responses if not response["codes"]],

@@ -15,6 +15,7 @@ from jobs.lifecycle import cancellation
 from jobs.results import edits, queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, ResponseSpec, documented
+from simservice.api.scopes import Scope
 from simservice.api.times import iso
 from simservice.shapes import Id, Time
 
@@ -50,6 +51,7 @@ EXAMPLE_CANCELLATION: Cancellation = {
 CANCEL_JOB = Operation(
     id="cancelJob",
     tag="Jobs",
+    scope=Scope.SUBMIT,
     summary="Cancel a job",
     description="A waiting job is cancelled immediately. A running job is stopped within seconds and billed for "
     "the time it ran. A repeated request changes nothing: it gets `cancel_requested` until the job has ended, and "
@@ -101,6 +103,7 @@ EXAMPLE_REPLACED: ReplacedLinks = {
 REPLACE_LINKS = Operation(
     id="replaceLinks",
     tag="Jobs",
+    scope=Scope.MANAGE,
     summary="Replace a job's public links",
     description="The share link, the manifest and the download URLs known so far return 404 from then on, also in "
     "comparisons. A repeated request replaces the links again.",

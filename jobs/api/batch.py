@@ -33,6 +33,7 @@ from simservice.api.errors import ApiError, ValidationFailed, example_of
 from simservice.api.fields import StrictListField, StrictSerializer, single_values, validated
 from simservice.api.operations import Body, Operation, ResponseSpec, documented
 from simservice.api.parsers import StrictJSONParser
+from simservice.api.scopes import Scope
 from simservice.shapes import Rule
 
 
@@ -72,6 +73,7 @@ EXAMPLE_RESULT: BatchResult = {
 SUBMIT_BATCH = Operation(
     id="submitBatch",
     tag="Jobs",
+    scope=Scope.SUBMIT,
     summary="Submit up to 100 jobs",
     description="Submits jobs one after the other. Each is accepted or refused by itself, with the checks of a "
     "single submission, so the response is 200 even if all are refused. A repetition with the same "

@@ -39,6 +39,7 @@ from simservice.api.errors import ApiError, ValidationFailed
 from simservice.api.exception_handler import add_docs_url, as_api_error
 from simservice.api.operations import Body, Header, Operation, Parameter, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser, is_plain_text
+from simservice.api.scopes import Scope
 from simservice.shapes import Count, FreeObject, Id, Rule, Url
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
@@ -141,6 +142,7 @@ REPLAY = Header(
 SUBMIT_JOB = Operation(
     id="submitJob",
     tag="Jobs",
+    scope=Scope.SUBMIT,
     summary="Submit a job",
     description=FORMS,
     parameters=[IDEMPOTENCY, *submission_request.query_parameters(), *submission_request.credential_headers()],

@@ -36,6 +36,7 @@ from simservice.api.errors import ApiError
 from simservice.api.exception_handler import as_api_error
 from simservice.api.operations import Operation, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
+from simservice.api.scopes import Scope
 from simservice.shapes import Count, Rule, Uuid
 
 
@@ -165,6 +166,7 @@ EXAMPLE_VALIDATION: Validation = {
 VALIDATE_JOB = Operation(
     id="validateJob",
     tag="Jobs",
+    scope=Scope.SUBMIT,
     summary="Check a submission",
     description="Makes the checks of a submission in the same order, and returns what would run and what it would "
     "cost. Stores and charges nothing. The response is 200 even if the submission would be refused; only a request "

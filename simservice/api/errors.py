@@ -87,6 +87,29 @@ class ReadOnlyKey(ApiError):
     message = "This key can only read: its creator is now a viewer of the account. Use another key."
 
 
+class InsufficientScope(ApiError):
+    """The key's scope does not include the operation; `meta` has both."""
+
+    status, code = 403, "insufficient_scope"
+    message = "The request needs a key with another scope. Use another key, or change its scope."
+    headers = {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
+    example = {"required": "submit", "scope": "read"}
+
+    def __init__(self, meta: Meta) -> None:
+        challenge = f'Bearer error="insufficient_scope", scope="{meta["required"]}"'
+        super().__init__(
+            meta,
+            message=f"The request needs a key with the scope {meta['required']}, and this key has {meta['scope']}. "
+            "Use another key, or change its scope.",
+            headers={"WWW-Authenticate": challenge},
+        )
+
+
+class AddressNotAllowed(ApiError):
+    status, code = 403, "address_not_allowed"
+    message = "This key is not accepted from this IP address."
+
+
 class NotFound(ApiError):
     status, code = 404, "not_found"
     message = "The resource does not exist or belongs to another account."

@@ -22,7 +22,6 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry, ResolvedComponent
 from rest_framework import serializers
-from rest_framework.permissions import SAFE_METHODS
 from rest_framework.schemas.generators import EndpointEnumerator
 
 from simservice import shapes
@@ -45,6 +44,7 @@ from simservice.api.operations import (
     Webhook,
     operation_of,
 )
+from simservice.api.scopes import Scope
 
 # Errors that every operation can return. The server itself rejects URLs and headers that are too long.
 COMMON_ERRORS: Sequence[type[ApiError]] = (errors.ValidationFailed, errors.RequestTooLarge, errors.InternalError)
@@ -54,6 +54,7 @@ KEY_ERRORS: Sequence[type[ApiError]] = (
     errors.InvalidToken,
     errors.RevokedToken,
     errors.ExpiredToken,
+    errors.AddressNotAllowed,
     errors.RateLimitExceeded,
     errors.ApiMaintenance,
 )
@@ -61,7 +62,7 @@ ERROR_DESCRIPTIONS = {
     400: "The request is invalid.",
     401: "The API key is missing or not accepted.",
     402: "The account does not have enough credits or is suspended.",
-    403: "The API key can only read.",
+    403: "The API key does not allow the request, or not from this address.",
     404: "The resource does not exist or belongs to another account.",
     405: "The path does not support the method.",
     409: "The request conflicts with the current state.",
@@ -74,6 +75,11 @@ ERROR_DESCRIPTIONS = {
     500: "Internal error.",
     503: "The service is temporarily unavailable.",
 }
+
+
+def _key_errors(needed: Scope) -> Sequence[type[ApiError]]:
+    """Return the errors of an operation that needs a key with a scope. Every key has the lowest."""
+    return KEY_ERRORS if needed == Scope.READ else (*KEY_ERRORS, errors.InsufficientScope, errors.ReadOnlyKey)
 
 
 class DocumentedSchema(AutoSchema):
@@ -102,10 +108,13 @@ class DocumentedSchema(AutoSchema):
             returns=replace(operation.returns, headers=[*endpoint.common_headers, *operation.returns.headers]),
             also={**operation.also, **endpoint.common_responses},
         )
-        security = self.get_auth()
+        security, needed = self.get_auth(), operation.required_scope(method)
         self.common_headers = (REQUEST_ID, *(RATE_LIMIT if security else ()))
-        key_errors = KEY_ERRORS if method in SAFE_METHODS else (*KEY_ERRORS, errors.ReadOnlyKey)
-        return {**self.operation_object(operation, key_errors if security else ()), "security": security}
+        described = {
+            **self.operation_object(operation, _key_errors(needed) if security else ()),
+            "security": security,
+        }
+        return {**described, "x-scope": str(needed)} if security else described
 
     def operation_object(self, operation: Operation, key_errors: Sequence[type[ApiError]] = ()) -> Schema:
         """Return the Operation Object of a documented view."""

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from simservice.api.errors import ApiError
+from simservice.api.scopes import Scope
 from simservice.shapes import Count
 
 View = TypeVar("View", bound=Callable[..., Any])
 JSON = ("application/json",)
+# Methods that change nothing
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,12 @@ class Operation:
     returns: ResponseSpec
     also: Mapping[int, ResponseSpec] = field(default_factory=dict)
     errors: Sequence[type[ApiError]] = ()
+    # What a key needs for it. Without one, `required_scope` decides.
+    scope: Scope | None = None
+
+    def required_scope(self, method: str) -> Scope:
+        """Return the scope that a key needs: a change that states none needs the highest."""
+        return self.scope or (Scope.READ if method in SAFE_METHODS else Scope.MANAGE)
 
     @property
     def query_names(self) -> frozenset[str]:
@@ -129,9 +138,11 @@ RATE_LIMIT = [
 ]
 RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before you try again.")
 AUTHENTICATE = Header(name="WWW-Authenticate", shape=str, description="The authentication scheme: Bearer.")
+SCOPE_NEEDED = replace(AUTHENTICATE, description="The scope that the request needs.", always=False)
 # Headers of all errors with a status (docs/reference/api.md#response-headers).
 STATUS_HEADERS: Mapping[int, Sequence[Header]] = {
     401: [AUTHENTICATE],
+    403: [SCOPE_NEEDED],
     409: [replace(RETRY_AFTER, description="Seconds to wait, with `result_not_ready`.", always=False)],
     429: [RETRY_AFTER],
     503: [RETRY_AFTER],

@@ -13,11 +13,11 @@ from pytest_django import Settings
 
 from billing.errors import InsufficientCredits
 from billing.models import Account, Balance, Entry, Grant, GrantReason
-from clients import accounts, audit, invitations, keys, members
+from clients import accounts, audit, credit_notices, invitations, keys, members
 from clients.audit import COMMAND_LINE, SYSTEM, Action
 from clients.errors import ClientNameTaken, LastOwner, NotAMember
 from clients.members import Role
-from clients.models import ApiKey, AuditEvent, Client, Invitation, Membership
+from clients.models import ApiKey, AuditEvent, Client, CreditsNotice, Invitation, Membership
 from jobs.enums import Status
 from jobs.errors import JobAlreadyEnded
 from jobs.lifecycle import cancellation, job_moves
@@ -25,6 +25,7 @@ from jobs.models import Job
 from jobs.operations import operator_actions
 from jobs.results import edits
 from simservice.api.addresses import client_address
+from simservice.api.scopes import Scope
 from tests.concurrency import at_once
 from tests.factories import (
     PlanFactory,
@@ -119,7 +120,20 @@ class World:
 
     def stored(self) -> list[object]:
         """Return the rows of all tables that can change."""
-        models = (Account, Balance, Grant, Entry, Client, ApiKey, Membership, Invitation, Endpoint, Job, AuditEvent)
+        models = (
+            Account,
+            Balance,
+            CreditsNotice,
+            Grant,
+            Entry,
+            Client,
+            ApiKey,
+            Membership,
+            Invitation,
+            Endpoint,
+            Job,
+            AuditEvent,
+        )
         return [list(model._default_manager.order_by("pk").values()) for model in models]
 
 
@@ -127,6 +141,12 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "create key": lambda world: keys.create_key(world.client, by=world.by),
     "rename key": lambda world: keys.rename(world.key, "x", by=world.by),
     "expire key": lambda world: keys.expire(world.key, timezone.now(), by=world.by),
+    "change scope of key": lambda world: keys.change_access(world.key, scope=Scope.READ, addresses=[], by=world.by),
+    "change addresses of key": lambda world: keys.change_access(
+        world.key, scope=Scope.MANAGE, addresses=["192.0.2.0/24"], by=world.by
+    ),
+    "report low credits": lambda world: endpoints.report_low_credits(world.client, is_wanted=True, by=world.by),
+    "change notice": lambda world: credit_notices.set_threshold(world.account, 5, by=world.by),
     "revoke key": lambda world: keys.revoke(world.key, by=world.by),
     "create client": lambda world: accounts.create_client(world.account, "x", by=world.by),
     "change plan": World.change_plan,

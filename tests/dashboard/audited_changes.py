@@ -64,12 +64,18 @@ class MemberBrowser:
 CHANGES_BY_MEMBERS: dict[Action, Callable[[MemberBrowser], None]] = {
     Action.KEY_CREATED: MemberBrowser.make_key,
     Action.KEY_RENAMED: lambda browser: browser.post(f"keys/{browser.key}", name="night"),
+    Action.KEY_SCOPE_CHANGED: lambda browser: browser.post(f"keys/{browser.key}/access", scope="read"),
+    Action.KEY_ADDRESSES_CHANGED: lambda browser: browser.post(
+        f"keys/{browser.key}/access", scope="manage", addresses=ADDRESS
+    ),
     Action.KEY_REVOKED: lambda browser: browser.post(f"keys/{browser.key}/revoke"),
     Action.CLIENT_CREATED: lambda browser: browser.post("clients", name="another"),
     Action.WEBHOOK_ENABLED: lambda browser: browser.post(f"clients/{browser.client.pk}/webhook", url=URL),
     Action.WEBHOOK_ADDRESS_CHANGED: lambda browser: browser.with_webhook("url", url=f"{URL}other"),
     Action.WEBHOOK_SECRET_ROTATED: lambda browser: browser.with_webhook("rotate", hours=1),
     Action.WEBHOOK_DISABLED: lambda browser: browser.with_webhook("disable"),
+    Action.WEBHOOK_EVENTS_CHANGED: lambda browser: browser.with_webhook("events", low_credits="on"),
+    Action.CREDITS_NOTICE_CHANGED: lambda browser: browser.post("credits/notice", threshold="500"),
     Action.INVITATION_CREATED: lambda browser: browser.post("people", email="jane@example.org", role="member"),
     Action.INVITATION_REVOKED: lambda browser: browser.post(
         f"invitations/{make_invitation(browser.owner.account)[0].pk}/revoke"

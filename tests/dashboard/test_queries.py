@@ -51,6 +51,7 @@ def queries_of(http: HttpClient, path: str) -> int:
         "events/{event}",
         "keys/{key}",
         "credits",
+        "credits/notice",
         "usage",
         "people",
         "people/{member}/remove",

@@ -193,8 +193,9 @@ def test_one_of_several_signatures_must_match(example: Example, secrets: tuple[s
 
 def test_unknown_events_are_ignored(example: Example) -> None:
     before = example.printed()
-    body = body_of("3", kind="job.started", payload={"id": "3"})
-    assert example.post(body, signed(body)) == 204
+    for kind, payload in (("job.started", {"id": "3"}), ("account.credits_low", {"available": 4, "threshold": 5})):
+        body = body_of("3", kind=kind, payload=payload)
+        assert example.post(body, signed(body)) == 204
     assert example.printed() == before
 
 

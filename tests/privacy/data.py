@@ -5,6 +5,7 @@ import json
 import zipfile
 from typing import Any
 
+from clients import credit_notices
 from clients.accounts import default_client
 from clients.audit import SYSTEM
 from clients.models import Membership
@@ -13,6 +14,7 @@ from jobs.enums import Status
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
+from simservice.api.scopes import Scope
 from tests.factories import (
     actor_of,
     make_account,
@@ -40,7 +42,8 @@ def make_full_account() -> Membership:
     """Make an owner whose account has data of every kind: jobs that wait, run and have ended, and a webhook."""
     owner = make_member(make_account())
     account, client = owner.account, make_client(owner.account)
-    make_key(account, by=actor_of(owner))
+    make_key(account, by=actor_of(owner), scope=Scope.READ, addresses=["192.0.2.7/32"])
+    credit_notices.set_threshold(account, 7, by=SYSTEM)
     make_invitation(account, email="guest@example.org")
     endpoints.install(client, "https://example.com/hook", by=SYSTEM)
     event = make_event(client)

@@ -57,6 +57,8 @@ def test_an_account_is_exported_completely(owner: Membership) -> None:
         "webhook_events.jsonl": 1,
         "audit_log.jsonl": AuditEvent.objects.filter(account=owner.account).count(),
     }
+    assert data["account.jsonl"][0]["low_credits_notice"] == 7
+    assert (data["keys.jsonl"][0]["scope"], data["keys.jsonl"][0]["addresses"]) == ("read", ["192.0.2.7/32"])
     ended, *_ = data["jobs.jsonl"]
     assert (ended["profile"], ended["status"], len(ended["events"])) == (PROFILE, "cancelled", 4)
     (artifact,) = ended["artifacts"]

@@ -15,7 +15,15 @@ from django.db import transaction
 
 from clients.audit import SYSTEM
 from clients.models import Client
-from simservice_client import InvalidSignature, NotConfigured, UnknownEvent, event_id_of, verify_webhook
+from simservice_client import (
+    InvalidSignature,
+    NotConfigured,
+    UnknownEvent,
+    event_id_of,
+    verify_event,
+    verify_webhook,
+)
+from simservice_client.models import CreditsLowEvent
 from tests.webhooks.helpers import write_events
 from tests.webhooks.receivers import Received, Receiver
 from webhooks import endpoints, events, tasks
@@ -86,6 +94,18 @@ def test_the_library_does_not_guess_events_of_later_versions(changed: dict[str, 
         verify_webhook(
             body, {"X-Service-Signature": f"t={now},v1={signature('whsec_x', body, at=now)}"}, secret="whsec_x"
         )
+
+
+def test_the_library_reads_events_of_every_kind() -> None:
+    payload = {"available": 4, "threshold": 5}
+    event = {"kind": "account.credits_low", "version": "v1", "timestamp": "2026-11-20T08:00:00.000Z"}
+    body, now = json.dumps({**event, "payload": payload}).encode(), int(time.time())
+    headers = {"X-Service-Signature": f"t={now},v1={signature('whsec_x', body, at=now)}"}
+    found = verify_event(body, headers, secret="whsec_x")
+    assert isinstance(found, CreditsLowEvent)
+    assert found.payload.to_json() == payload
+    with pytest.raises(UnknownEvent, match="verify_event"):
+        verify_webhook(body, headers, secret="whsec_x")
 
 
 def test_the_library_refuses_to_verify_with_an_empty_secret() -> None:

@@ -159,6 +159,18 @@ def expired(context: CaseContext) -> Any:
     return Api(make_key(expires_at=timezone.now() - timedelta(seconds=1))[1]).get("jobs")
 
 
+@case(403, "insufficient_scope", an_object({"required": {"const": "submit"}, "scope": {"const": "read"}}))
+def reads_only(context: CaseContext) -> Any:
+    ApiKey.objects.update(scope="read")
+    return context.submit()
+
+
+@case(403, "address_not_allowed")
+def elsewhere(context: CaseContext) -> Any:
+    ApiKey.objects.update(addresses=["192.0.2.0/24"])
+    return context.api.get("jobs")
+
+
 @case(403, "read_only_key")
 def demoted(context: CaseContext) -> Any:
     viewer = make_member(context.account, role="viewer")

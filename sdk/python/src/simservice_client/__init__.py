@@ -29,7 +29,7 @@ from simservice_client.errors import (
     WaitTimedOut,
 )
 from simservice_client.submissions import Options, submission
-from simservice_client.webhooks import event_id_of, verify_webhook
+from simservice_client.webhooks import event_id_of, verify_event, verify_webhook
 
 __all__ = [
     "ApiError",
@@ -50,5 +50,6 @@ __all__ = [
     "__version__",
     "event_id_of",
     "submission",
+    "verify_event",
     "verify_webhook",
 ]

@@ -3,6 +3,12 @@
 from simservice_client.errors import ApiError
 
 
+class AddressNotAllowed(ApiError):
+    """This key is not accepted from this IP address."""
+
+    code = "address_not_allowed"
+
+
 class ApiMaintenance(ApiError):
     """The service is down for maintenance."""
 
@@ -55,6 +61,12 @@ class InsufficientCreditsLiability(ApiError):
     """The account does not have enough credits for this job."""
 
     code = "insufficient_credits_liability"
+
+
+class InsufficientScope(ApiError):
+    """The request needs a key with another scope. Use another key, or change its scope."""
+
+    code = "insufficient_scope"
 
 
 class InternalError(ApiError):
@@ -190,6 +202,7 @@ class WebhookNotConfigured(ApiError):
 
 
 BY_CODE: dict[str, type[ApiError]] = {
+    "address_not_allowed": AddressNotAllowed,
     "api_maintenance": ApiMaintenance,
     "artifact_expired": ArtifactExpired,
     "build_pin_not_allowed": BuildPinNotAllowed,
@@ -199,6 +212,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "inactive_entitlement": InactiveEntitlement,
     "input_sanitized_rejected": InputSanitizedRejected,
     "insufficient_credits_liability": InsufficientCreditsLiability,
+    "insufficient_scope": InsufficientScope,
     "internal_error": InternalError,
     "invalid_cursor": InvalidCursor,
     "invalid_json": InvalidJson,

@@ -252,6 +252,27 @@ class Credits(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CreditsLowEvent(Model):
+    """The event of credits that fell below the number that an owner of the account chose."""
+
+    kind: Literal["account.credits_low"]
+    version: Literal["v1"]
+    timestamp: datetime
+    """When the event was created."""
+    payload: CreditsLowPayload
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreditsLowPayload(Model):
+    """The credits of an account that has few left."""
+
+    available: int
+    """Credits that the account can spend, without those reserved for jobs."""
+    threshold: int
+    """The number that an owner chose."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CreditsRange(Model):
     """The price of runs of these lengths, at most the ceiling, without a priority fee."""
 

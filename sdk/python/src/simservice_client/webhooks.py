@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 from simservice_client._answers import MALFORMED
 from simservice_client.errors import InvalidSignature, NotConfigured, UnknownEvent
-from simservice_client.models import TerminalEvent
+from simservice_client.models import CreditsLowEvent, TerminalEvent
 
 TOLERANCE_SECONDS = 300
+EVENTS = {("job.terminal", "v1"): TerminalEvent, ("account.credits_low", "v1"): CreditsLowEvent}
 UNKNOWN = "The request is from the service, but this version of the library does not know its event."
 
 
@@ -22,27 +23,45 @@ def verify_webhook(
     tolerance_seconds: float = TOLERANCE_SECONDS,
     now: float | None = None,
 ) -> TerminalEvent:
-    """Return the event of a webhook request.
+    """Return the event of a job's end from a webhook request.
 
     Pass the raw body, before anything parses it. Raises InvalidSignature if the request is not from the service or
     was signed more than `tolerance_seconds` ago (`now` is a Unix time, by default the present), UnknownEvent for an
-    event of a later version, and NotConfigured for an empty secret, with which anyone can sign. An event can arrive
-    more than once: `event_id_of(headers)` stays the same.
+    event of another kind (`verify_event`) or of a later version, and NotConfigured for an empty secret, with which
+    anyone can sign. An event can arrive more than once: `event_id_of(headers)` stays the same.
 
         event = verify_webhook(await request.body(), request.headers, secret=os.environ["WEBHOOK_SECRET"])
         if event.payload.status == "completed":
             print(client.jobs.results(event.payload.id).mean)
     """
+    event = verify_event(body, headers, secret=secret, tolerance_seconds=tolerance_seconds, now=now)
+    if not isinstance(event, TerminalEvent):
+        raise UnknownEvent("The event is not about a job. Call verify_event for events of all kinds.")
+    return event
+
+
+def verify_event(
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    secret: str,
+    tolerance_seconds: float = TOLERANCE_SECONDS,
+    now: float | None = None,
+) -> TerminalEvent | CreditsLowEvent:
+    """Return the event of a webhook request, of any kind. Otherwise like `verify_webhook`.
+
+    event = verify_event(await request.body(), request.headers, secret=os.environ["WEBHOOK_SECRET"])
+    if isinstance(event, CreditsLowEvent):
+        print(f"Only {event.payload.available} credits are left")
+    """
     if not secret:
         raise NotConfigured("The webhook's secret is empty.")
     _verify(body, _header(headers, "signature"), secret, tolerance_seconds, time.time() if now is None else now)
     try:
-        event = TerminalEvent.from_json(json.loads(body))
+        content = json.loads(body)
+        return EVENTS[content["kind"], content["version"]].from_json(content)
     except MALFORMED:
         raise UnknownEvent(UNKNOWN) from None
-    if (event.kind, event.version) != ("job.terminal", "v1"):
-        raise UnknownEvent(UNKNOWN)
-    return event
 
 
 def _verify(body: bytes, signature: str, secret: str, tolerance_seconds: float, now: float) -> None:

@@ -26,7 +26,8 @@ from simservice_client.error_codes import ResultUnavailable
 from simservice_client.errors import ApiError, SimserviceError
 from simservice_client.models import JobResult, JobStatus, ProfileWarning
 
-UNAUTHORIZED = 401
+# A key that is refused for one profile is refused for all: unknown, or not allowed to submit
+KEY_REFUSED = (401, 403)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Batch:
             await self._announce(profile)
         except SimserviceError as error:
             self._fail(profile.name, error)
-            return isinstance(error, ApiError) and error.status != UNAUTHORIZED
+            return isinstance(error, ApiError) and error.status not in KEY_REFUSED
         return True
 
     async def _announce(self, profile: ProfileFile) -> None:

@@ -1,0 +1,18 @@
+"""Let a webhook get events about low credits."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    phase = "expand"
+    dependencies = [
+        ('webhooks', '0003_delivery_signature'),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name='endpoint',
+            name='reports_low_credits',
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+    ]
