@@ -2,7 +2,7 @@
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, StreamingHttpResponse
@@ -18,7 +18,7 @@ from jobs.results import queries
 from simservice.api import errors
 from simservice.api.errors import FileMissing, NotFound, RangeNotSatisfiable, StorageUnavailable, error_response
 from simservice.api.methods import read_only
-from simservice.api.operations import Header, Operation, ResponseSpec, documented
+from simservice.api.operations import Header, Operation, ResponseSpec, Source, documented
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ DOWNLOAD_ARTIFACT = Operation(
     summary="Download an artifact",
     description="Needs no API key. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client "
     "accepts it. A content security policy isolates HTML reports from this site.",
-    parameters=[TOKEN],
+    parameters=[replace(TOKEN, source=Source(operation="getArtifactUrl", pointer="/url", is_last_segment=True))],
     returns=ResponseSpec(
         description="The content of the artifact.",
         shape=Any,
