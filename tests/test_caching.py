@@ -14,6 +14,7 @@ from tests.routes import (
     PAGES,
     PERSONAL,
     RESOURCE,
+    TEXTS,
     World,
     address,
     admin_browser,
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.django_db
 CACHED = {
     "artifacts/<token:token>": "private, max-age=3600",
     "share/<token:token>/card.png": "public, max-age=86400",
-    "v1/openapi.json": "public, max-age=300",
+    **dict.fromkeys(("v1/openapi.json", *TEXTS), "public, max-age=300"),
 }
 
 

@@ -16,7 +16,7 @@ from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import make_key
 
 LINK = re.compile(r' href="((?:/docs[^"#]*)?)#([^"]+)"')
-OBJECT = re.compile(r' href="(/docs/objects/[^"#]+)"')
+OBJECT = re.compile(r' href="(/docs/objects/[^"#.]+)"')
 
 
 def text_at(path: str) -> str:
