@@ -2,12 +2,14 @@
 
 Submissions and their bytes are limited per account, other requests per API key, and requests without a key per IP
 address. Requests are counted in Redis over the last 60 s. While Redis is unavailable, all requests are allowed.
+
+A response describes every limit that its request has used up a part of, with the counts that this request has seen.
 """
 
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -71,10 +73,10 @@ class CountingStorage(RedisStorage):
         super().initialize_storage(uri)
         self.count_and_read_script = self.get_connection().register_script(COUNT_AND_READ.encode())
 
-    def count_and_read(self, key: str, *, limit: int, period: int) -> tuple[bool, Counters]:
-        """Count 1 if the limit allows it; return whether it does, and the counters."""
+    def count_and_read(self, key: str, *, limit: int, period: int, cost: int) -> tuple[bool, Counters]:
+        """Count `cost` if the limit allows it; return whether it does, and the counters."""
         keys = [self._previous_window_key(key), self._current_window_key(key)]
-        reply: Any = self.count_and_read_script([self.prefixed_key(each) for each in keys], [limit, period, 1])
+        reply: Any = self.count_and_read_script([self.prefixed_key(each) for each in keys], [limit, period, cost])
         previous, previous_left, current, current_left = (max(int(each or 0), 0) for each in reply[1:])
         return bool(reply[0]), Counters(previous, previous_left / 1000, current, current_left / 1000)
 
@@ -87,29 +89,56 @@ TIMEOUT_SECONDS = 0.5
 
 
 class Limit(NamedTuple):
-    """A limit: what is counted, for whom, and how many are allowed per minute."""
+    """A limit: what is counted, for whom, and how much is allowed per minute."""
 
     kind: str
     subject: int | str
     item: RateLimitItemPerMinute
     scope: str = "developer"
+    counts_bytes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Count of the last minute, and the Unix time when the limit allows one more request."""
+    """A limit's count of the last minute, and when the limit allows more."""
 
+    limit: Limit
     used: int
-    limit: int
+    # Seconds until the limit allows one more, or what it has just refused.
+    wait: int
+    # The Unix time at which the limit allows one more
     reset_at: int
 
-    def headers(self) -> dict[str, str]:
-        """Return the response headers (`docs/reference/api.md#response-headers`)."""
-        return {
-            "X-RateLimit-Limit": str(self.limit),
-            "X-RateLimit-Remaining": str(self.limit - self.used),
-            "X-RateLimit-Reset": str(self.reset_at),
-        }
+    @property
+    def remaining(self) -> int:
+        """Return how much is left of the limit."""
+        return self.limit.item.amount - self.used
+
+    def policy(self) -> str:
+        """Return the member of `RateLimit-Policy`. The default unit is requests."""
+        unit = ';qu="content-bytes"' if self.limit.counts_bytes else ""
+        return f'"{self.limit.kind}";q={self.limit.item.amount}{unit};w={self.limit.item.get_expiry()}'
+
+    def state(self) -> str:
+        """Return the member of `RateLimit`."""
+        return f'"{self.limit.kind}";r={self.remaining};t={self.wait}'
+
+
+# Key in `request.META` of the windows that its response describes, by kind
+WINDOWS = "RATE_LIMIT_WINDOWS"
+
+
+def describe(request: HttpRequest | Request, window: Window) -> None:
+    """Describe a window in the response's headers (`docs/reference/limits.md#rate-limit-headers`)."""
+    windows: dict[str, Window] = request.META.setdefault(WINDOWS, {})
+    windows[window.limit.kind] = window
+    headers: dict[str, str] = request.META.setdefault(RATE_LIMIT_HEADERS, {})
+    headers["RateLimit-Policy"] = ", ".join(each.policy() for each in windows.values())
+    headers["RateLimit"] = ", ".join(each.state() for each in windows.values())
+    if not window.limit.counts_bytes:
+        headers["X-RateLimit-Limit"] = str(window.limit.item.amount)
+        headers["X-RateLimit-Remaining"] = str(window.remaining)
+        headers["X-RateLimit-Reset"] = str(window.reset_at)
 
 
 class RateLimits(BaseThrottle):
@@ -126,11 +155,11 @@ class RateLimits(BaseThrottle):
             return True
         if WAITED in request.META:
             if window := reads(caller):
-                request.META[RATE_LIMIT_HEADERS] = window.headers()
+                describe(request, window)
             return True
         if request.method in getattr(view, "submission_methods", ()):
             spend(request, submission_limit(caller.account))
-            spend_bytes(caller.account, length_of(request))
+            spend_bytes(request, caller.account)
         elif request.method in getattr(view, "check_methods", ()):
             spend_check(request, caller.account)
         else:
@@ -141,7 +170,7 @@ class RateLimits(BaseThrottle):
 def spend_check(request: HttpRequest | Request, account: Account) -> None:
     """Count a dry run and its bytes, apart from submissions, whose limits apply. Raises RateLimitExceeded."""
     spend(request, submission_limit(account)._replace(kind="checks"))
-    spend_bytes(account, length_of(request), kind="checked_bytes")
+    spend_bytes(request, account, kind="checked_bytes")
 
 
 def spend_more(request: HttpRequest | Request, account: Account, count: int) -> None:
@@ -152,19 +181,9 @@ def spend_more(request: HttpRequest | Request, account: Account, count: int) -> 
     """
     limit = submission_limit(account)
     cost = min(count, limit.item.amount - 1)
-    if cost <= 0:
-        return
-    is_allowed = _hit(limit, cost)
-    if (counters := _read(limit)) is not None:
-        request.META[RATE_LIMIT_HEADERS] = _window(limit, counters).headers()
-    if not is_allowed:
+    if cost > 0:
         # The next attempt needs room for the request itself too.
-        raise _refusal(limit, cost + 1)
-
-
-def length_of(request: HttpRequest | Request) -> int:
-    """Return the length of the request body in bytes."""
-    return int(request.META.get("CONTENT_LENGTH") or 0)
+        spend(request, limit, cost, next_cost=cost + 1)
 
 
 def submission_limit(account: Account) -> Limit:
@@ -213,16 +232,26 @@ class FormLimitMiddleware:
         return None
 
 
-def spend(request: HttpRequest | Request, limit: Limit) -> None:
-    """Count a request and store the rate limit headers for its response. Raises RateLimitExceeded."""
-    amount, period = limit.item.amount, limit.item.get_expiry()
-    result = best_effort(lambda: _storage().count_and_read(_key(limit), limit=amount, period=period), default=None)
+def spend(request: HttpRequest | Request, limit: Limit, cost: int = 1, *, next_cost: int | None = None) -> None:
+    """Count a request, or its bytes, and describe the limit in the response. Raises RateLimitExceeded.
+
+    `next_cost` is what the next attempt will cost, if it differs.
+    """
+    amount, period, key = limit.item.amount, limit.item.get_expiry(), _key(limit)
+    result = best_effort(
+        lambda: _storage().count_and_read(key, limit=amount, period=period, cost=cost), default=None
+    )
     if result is None:
         return
     is_allowed, counters = result
-    request.META[RATE_LIMIT_HEADERS] = _window(limit, counters).headers()
-    if not is_allowed:
-        raise _refusal(limit)
+    window = _window(limit, counters)
+    if is_allowed:
+        describe(request, window)
+        return
+    wait = wait_seconds(limit, counters, next_cost or cost)
+    describe(request, replace(window, wait=wait))
+    RATE_LIMITED.labels(limit.kind).inc()
+    raise RateLimitExceeded({"scope": limit.scope, "limit": limit.kind}, headers={"Retry-After": str(wait)})
 
 
 def _key(limit: Limit) -> str:
@@ -230,38 +259,22 @@ def _key(limit: Limit) -> str:
     return limit.item.key_for(limit.kind, str(limit.subject))
 
 
-def spend_bytes(account: Account, length: int, *, kind: str = "bytes") -> None:
+def spend_bytes(request: HttpRequest | Request, account: Account, *, kind: str = "bytes") -> None:
     """Count the bytes of a submission, or of another kind of request. Raises RateLimitExceeded.
 
     A body larger than the limit counts as the whole limit, so it is allowed if nothing else was sent for a minute.
     """
-    limit = Limit(kind, account.pk, RateLimitItemPerMinute(account.plan.submission_bytes_per_minute))
-    cost = min(length, limit.item.amount)
-    if cost and not _hit(limit, cost):
-        raise _refusal(limit, cost)
+    item = RateLimitItemPerMinute(account.plan.submission_bytes_per_minute)
+    if length := int(request.META.get("CONTENT_LENGTH") or 0):
+        spend(request, Limit(kind, account.pk, item, counts_bytes=True), min(length, item.amount))
 
 
-def _hit(limit: Limit, cost: int = 1) -> bool:
-    """Count against a limit; return whether it is allowed. Returns True while Redis is unavailable."""
-    return best_effort(lambda: limiter().hit(limit.item, limit.kind, str(limit.subject), cost=cost), default=True)
-
-
-def _refusal(limit: Limit, cost: int = 1) -> RateLimitExceeded:
-    """Count a rejected request and return its error."""
-    RATE_LIMITED.labels(limit.kind).inc()
-    return RateLimitExceeded(
-        {"scope": limit.scope, "limit": limit.kind}, headers={"Retry-After": str(wait_seconds(limit, cost))}
-    )
-
-
-def wait_seconds(limit: Limit, cost: int) -> int:
-    """Return the seconds until the limit allows `cost` more, at least 1; 1 while Redis is unavailable.
+def wait_seconds(limit: Limit, counters: Counters, cost: int) -> int:
+    """Return the seconds until the limit allows `cost` more, at least 1.
 
     The count of the previous minute decreases linearly, and after that the count of the current minute.
     """
-    counters, period = _read(limit), limit.item.get_expiry()
-    if counters is None:
-        return 1
+    period = limit.item.get_expiry()
     previous, previous_left, current, current_left = counters
     # The counter rounds the decreasing part down, so any value below this is enough.
     room = limit.item.amount - cost + 1
@@ -287,10 +300,12 @@ def _read(limit: Limit) -> Counters | None:
 
 def _window(limit: Limit, counters: Counters) -> Window:
     now, period = time.time(), limit.item.get_expiry()
+    wait = counters.reset_in(period)
     return Window(
+        limit=limit,
         used=min(counters.used(period), limit.item.amount),
-        limit=limit.item.amount,
-        reset_at=max(math.ceil(now + counters.reset_in(period)), math.floor(now) + 1),
+        wait=max(math.ceil(wait), 1),
+        reset_at=max(math.ceil(now + wait), math.floor(now) + 1),
     )
 
 

@@ -18,7 +18,7 @@ from dashboard.jobs import (
     sharing,
 )
 from dashboard.login import sign_up
-from dashboard.public import docs, guides, styleguide, views
+from dashboard.public import docs, guides, styleguide, text_pages, views
 from dashboard.public.card.view import card
 
 account_pages = [
@@ -76,6 +76,14 @@ account_pages = [
 urlpatterns = [
     path("", views.home, name="home"),
     path("example", views.example, name="example"),
+    path("llms.txt", text_pages.llms, name="llms"),
+    path("llms-full.txt", text_pages.llms_full, name="llms_full"),
+    path("docs.md", text_pages.start, name="docs_text"),
+    path("docs/operations/<slug:resource>.md", text_pages.resource, name="resource_text"),
+    path("docs/objects/<slug:name>.md", text_pages.object_page, name="object_text"),
+    path("docs/guides.md", text_pages.guide, name="guides_text"),
+    path("docs/guides/<slug:guide>.md", text_pages.guide, name="guide_text"),
+    path("docs/<slug:page>.md", text_pages.rules, name="reference_text"),
     path("docs", docs.docs, name="docs"),
     path("docs/operations/<slug:resource>", docs.resource, name="resource"),
     path("docs/objects/<slug:name>", docs.object_page, name="object"),

@@ -17,7 +17,7 @@ from simservice.api.errors import (
     RequestTooLarge,
 )
 from simservice.api.exception_handler import malformed
-from simservice.api.views import openapi_document
+from simservice.api.views import openapi_address, openapi_document
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 from simservice.web import error_pages, health
 from simservice.web.error_pages import is_api_path, render_error, wants_json
@@ -35,6 +35,7 @@ urlpatterns = [
     path("admin/", include("dashboard.console.urls")),
     path("admin/", admin.site.urls),
     path("v1/openapi.json", openapi_document, name="openapi"),
+    path("openapi.json", openapi_address),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics),

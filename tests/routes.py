@@ -42,6 +42,17 @@ READS = ("GET", "HEAD")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO")
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
+# The documentation as text.
+TEXTS = (
+    "llms.txt",
+    "llms-full.txt",
+    "docs.md",
+    "docs/guides.md",
+    "docs/guides/<slug:guide>.md",
+    "docs/<slug:page>.md",
+    "docs/operations/<slug:resource>.md",
+    "docs/objects/<slug:name>.md",
+)
 # Routes that ignore keys, with the status of a read.
 OPEN = {
     "": 200,
@@ -62,6 +73,8 @@ OPEN = {
     "docs/<slug:page>": 200,
     "docs/operations/<slug:resource>": 200,
     "docs/objects/<slug:name>": 200,
+    "openapi.json": 302,
+    **dict.fromkeys(TEXTS, 200),
     "static/<path:name>": 404,
     "styleguide": 404,  # except for staff
     "metrics": 404,  # unless a deployment opens it

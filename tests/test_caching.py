@@ -14,6 +14,7 @@ from tests.routes import (
     PAGES,
     PERSONAL,
     RESOURCE,
+    TEXTS,
     World,
     address,
     admin_browser,
@@ -31,7 +32,7 @@ CACHED = {
     "artifacts/<token:token>": "private, max-age=3600",
     "share/<token:token>/<datafile:file>": "private, no-cache",
     "share/<token:token>/card.png": "public, max-age=86400",
-    "v1/openapi.json": "public, max-age=300",
+    **dict.fromkeys(("v1/openapi.json", *TEXTS), "public, max-age=300"),
 }
 
 

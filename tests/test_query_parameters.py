@@ -11,7 +11,7 @@ from django.test import Client as HttpClient
 from jobs.models import Job
 from simservice.api.operations import operation_of
 from tests.factories import PROFILE
-from tests.routes import READS, ROUTES, World, call, world
+from tests.routes import READS, ROUTES, TEXTS, World, call, world
 
 __all__ = ["world"]
 
@@ -27,6 +27,7 @@ LINKS = [
     "docs",
     "docs/guides",
     "docs/guides/<slug:guide>",
+    *TEXTS,
 ]
 
 

@@ -408,7 +408,7 @@ def _page(
 def _submit(request: HttpRequest, access: AccountAccess, form: JobForm) -> HttpResponse:
     """Submit the form's job. Raises an ApiError, a JobsError, FormAlreadySent or InvalidFormToken."""
     rate_limits.spend(request, rate_limits.submission_limit(access.account))
-    rate_limits.spend_bytes(access.account, rate_limits.length_of(request))
+    rate_limits.spend_bytes(request, access.account)
     submission, analysis = _submission_of(form)
     client, token = _client_of(access, form), form.cleaned_data["form"]
     accepted = submit_once(access, submission, client=client, form=token, analysis=analysis)

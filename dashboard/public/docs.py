@@ -14,8 +14,6 @@ from typing import Any
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.html import escape
-from django.utils.safestring import SafeString, mark_safe
 
 from billing import ledger
 from dashboard.context import Navigation
@@ -35,7 +33,6 @@ KEYWORDS = {
     "pattern": "matches {}",
     "default": "default {}",
 }
-CODE = re.compile("`([^`]+)`")
 # The environment variables for the parameters of paths
 VARIABLES = {"job_id": "JOB", "build_id": "BUILD", "artifact_id": "ARTIFACT", "token": "TOKEN", "file": "FILE"}
 # The tags of the document, in its order
@@ -74,7 +71,7 @@ PYTHON = {
 def docs(request: HttpRequest) -> HttpResponse:
     """Show how to start, and every operation and object, or those that contain a text."""
     term = request.GET.get("q", "").strip()[:MAX_TERM]
-    found = _filtered(_reference_of(request), term)
+    found = _filtered(reference_of(request), term)
     return _respond(request, "docs.html", {**found, "term": term, "address": api_url(request), "page": "docs"})
 
 
@@ -84,7 +81,7 @@ def resource(request: HttpRequest, resource: str) -> HttpResponse:
     """Show the operations of a resource."""
     if resource not in RESOURCES:
         raise Http404
-    (tag,) = (tag for tag in _reference_of(request)["tags"] if tag["slug"] == resource)
+    (tag,) = (tag for tag in reference_of(request)["tags"] if tag["slug"] == resource)
     return _respond(request, "docs_resource.html", {"tag": tag, "page": resource})
 
 
@@ -92,7 +89,7 @@ def resource(request: HttpRequest, resource: str) -> HttpResponse:
 @read_only
 def object_page(request: HttpRequest, name: str) -> HttpResponse:
     """Show the fields of an object."""
-    shown = next((entry for entry in _reference_of(request)["objects"] if entry["name"] == name), None)
+    shown = next((entry for entry in reference_of(request)["objects"] if entry["name"] == name), None)
     if shown is None:
         raise Http404
     return _respond(request, "docs_object.html", {"object": shown, "page": "object"})
@@ -116,7 +113,8 @@ def standing_of(request: HttpRequest) -> dict[str, Any] | None:
     }
 
 
-def _reference_of(request: HttpRequest) -> dict[str, Any]:
+def reference_of(request: HttpRequest) -> dict[str, Any]:
+    """Return all operations and objects, with the addresses of this deployment."""
     return _reference(address=api_url(request), variant=settings.API_VARIANT)
 
 
@@ -132,7 +130,7 @@ def _reference(*, address: str, variant: str) -> dict[str, Any]:  # noqa: ARG001
         "objects": [
             {
                 "name": name,
-                "description": to_html(schema.get("description", "")),
+                "description": schema.get("description", ""),
                 "rows": [
                     _row(field, type_, required=field in schema.get("required", []))
                     for field, type_ in schema.get("properties", {}).items()
@@ -180,7 +178,7 @@ def _operation(method: str, path: str, operation: Schema, *, base: str) -> dict[
         "method": method.upper(),
         "path": path,
         "summary": operation["summary"],
-        "description": to_html(operation.get("description", "")),
+        "description": operation.get("description", ""),
         "code": _programs(operation, method.upper(), path, base=base),
         "public": not operation.get("security"),
         "scope": operation.get("x-scope"),
@@ -194,7 +192,7 @@ def _operation(method: str, path: str, operation: Schema, *, base: str) -> dict[
 def _parameter(parameter: Schema) -> dict[str, Any]:
     overrides = {
         "location": parameter["in"],
-        "description": to_html(parameter["description"]),
+        "description": parameter["description"],
         "deprecated": parameter.get("deprecated", False),
     }
     return _row(parameter["name"], parameter["schema"], required=parameter["required"]) | overrides
@@ -229,15 +227,10 @@ def _row(name: str, schema: Schema, *, required: bool) -> dict[str, Any]:
         "name": name,
         "required": required,
         "deprecated": schema.get("deprecated", False),
-        "description": to_html(schema.get("description", "")),
+        "description": schema.get("description", ""),
         "notes": ", ".join(notes),
         **_type_of(schema),
     }
-
-
-def to_html(text: str) -> SafeString:
-    """Return a description as HTML, with backticked text as code."""
-    return mark_safe(CODE.sub(r"<code>\1</code>", escape(text)))  # noqa: S308 - the text has just been escaped
 
 
 def _type_of(schema: Schema) -> dict[str, str]:

@@ -10,4 +10,6 @@ FILES = {
     "backfill": "how-to/backfill.md",
     "read-reports": "how-to/read-reports.md",
 }
-REFERENCE = {name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits")}
+REFERENCE = {
+    name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits", "stability")
+}

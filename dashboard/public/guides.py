@@ -59,21 +59,22 @@ def reference(request: HttpRequest, page: str) -> HttpResponse:
 
 
 def _respond(request: HttpRequest, name: str) -> HttpResponse:
-    rendered = _rendered(name, url=base_url(request), resource=settings.API_RESOURCE, brand=settings.SERVICE_BRAND)
+    file = (FILES | REFERENCE)[name]
+    rendered = _rendered(file, url=base_url(request), resource=settings.API_RESOURCE, brand=settings.SERVICE_BRAND)
     context = {"title": rendered.title, "content": rendered.html, "page": name, "resources": RESOURCES}
     return render(request, "guide.html", context)
 
 
 # The host name in the address comes from requests, so only a few pages are kept.
 @lru_cache(maxsize=24)
-def _rendered(name: str, *, url: str, resource: str, brand: str) -> Rendered:
+def _rendered(file: str, *, url: str, resource: str, brand: str) -> Rendered:
     """Render a file. The arguments are all that it depends on."""
-    file = Path(settings.BASE_DIR) / "docs" / (FILES | REFERENCE)[name]
-    return rendered_markdown(_localized(file.read_text(encoding="utf-8"), url=url, resource=resource, brand=brand))
+    return rendered_markdown(localized(file, url=url, resource=resource, brand=brand))
 
 
-def _localized(text: str, *, url: str, resource: str, brand: str) -> str:
-    """Return a page with the address, the resource and the brand of a deployment."""
+def localized(file: str, *, url: str, resource: str, brand: str) -> str:
+    """Return the text of a file in docs with the address, the resource and the brand of a deployment."""
+    text = (Path(settings.BASE_DIR) / "docs" / file).read_text(encoding="utf-8")
     text = text.replace(LOCAL_URL, url).replace(f"X-{LOCAL_BRAND}-", f"X-{brand}-")
     if resource == LOCAL_RESOURCE:
         return text

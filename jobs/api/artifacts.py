@@ -12,7 +12,7 @@ from jobs.api.links import LinkBuilder
 from jobs.artifacts import artifact_files
 from jobs.results import queries
 from simservice.api import errors
-from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
+from simservice.api.operations import Operation, Parameter, ResponseSpec, Source, documented
 from simservice.shapes import Count, Id, Rule, Url
 
 FileName = Annotated[
@@ -53,6 +53,7 @@ ARTIFACT_ID = Parameter(
     shape=Id,
     description="The id of the artifact.",
     example=EXAMPLE_ARTIFACT_ID,
+    source=Source(operation="getJobResult", pointer="/result/artifacts/0/id"),
 )
 GET_ARTIFACT_URL = Operation(
     id="getArtifactUrl",

@@ -1,6 +1,6 @@
 """Base view, common types and example values of the jobs API."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -9,11 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients.authentication import Caller
+from jobs.api import deprecations
 from jobs.api.links import LinkBuilder
 from jobs.enums import Priority
 from jobs.results import queries
 from simservice.api.endpoint import Endpoint
-from simservice.api.operations import Header, Link, Parameter
+from simservice.api.operations import Header, Link, Parameter, Source
 from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED, revalidate
 from simservice.postgresql.connections import DATABASE_UNAVAILABLE
 from simservice.shapes import Count, Id, Rule
@@ -34,7 +35,12 @@ EXAMPLE_PROFILE = 'mage="Example"\nlevel=80\nspec=frost\niterations=1000\n'
 EXAMPLE_METADATA = {"character": "Example"}
 
 JOB_ID = Parameter(
-    name="job_id", location="path", shape=Id, description="The id of the job.", example=EXAMPLE_JOB_ID
+    name="job_id",
+    location="path",
+    shape=Id,
+    description="The id of the job.",
+    example=EXAMPLE_JOB_ID,
+    source=Source(operation="listJobs", pointer="/jobs/0/id"),
 )
 ACTIVE_JOB_HEADERS = (
     # Omitted if the database becomes unavailable after the request was processed.
@@ -52,11 +58,16 @@ def job_links(expression: str) -> dict[str, Link]:
 
 
 class JobsEndpoint(Endpoint):
-    """Base view of authenticated endpoints; adds the active-job headers to successful responses."""
+    """Base view of authenticated endpoints.
+
+    Adds the active-job headers to successful responses, and those about deprecated fields to all responses.
+    """
 
     common_headers: Sequence[Header] = ACTIVE_JOB_HEADERS
     # The number of the account's unfinished jobs, or None if this request has not counted them.
     active_jobs: int | None = None
+    # The deprecated fields of the request
+    deprecated_fields: Collection[str] = ()
 
     def caller(self) -> Caller:
         return cast(Caller, self.request.user)
@@ -66,6 +77,10 @@ class JobsEndpoint(Endpoint):
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         final = super().finalize_response(request, response, *args, **kwargs)
+        if self.deprecated_fields:
+            docs_url = self.links().docs("deprecations")
+            for name, value in deprecations.headers_for(self.deprecated_fields, docs_url=docs_url).items():
+                final[name] = value
         caller = getattr(request, "user", None) if final.status_code < 400 else None
         if isinstance(caller, Caller):
             final["X-Max-Active-Jobs"] = str(caller.plan.max_active_jobs)

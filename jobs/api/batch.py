@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from clients import rate_limits
-from jobs.api import submission_request
+from jobs.api import deprecations, submission_request
 from jobs.api.base import JobsEndpoint
 from jobs.api.errors import IdempotencyKeyReuse, MaxActiveJobsExceeded
 from jobs.api.submission import (
@@ -25,6 +25,7 @@ from jobs.api.submission import (
     refused,
 )
 from jobs.api.submission_request import EXAMPLE_SMALL_REQUEST, SubmissionFields, from_json
+from jobs.submission import accept
 from jobs.submission.accept import Replay
 from jobs.submission.batch import MAX_JOBS, Batch
 from jobs.submission.request import Submission
@@ -86,7 +87,10 @@ SUBMIT_BATCH = Operation(
         )
     },
     returns=ResponseSpec(
-        description="The outcome of each submission.", shape=BatchResult, example=EXAMPLE_RESULT, headers=[REPLAY]
+        description="The outcome of each submission.",
+        shape=BatchResult,
+        example=EXAMPLE_RESULT,
+        headers=[REPLAY, *deprecations.HEADERS],
     ),
     errors=[errors.InvalidJson, IdempotencyKeyReuse, errors.UnsupportedMediaType],
 )
@@ -110,6 +114,9 @@ class BatchView(JobsEndpoint):
         entries = validated(BatchFields(data=request.data))["jobs"]
         rate_limits.spend_more(request, self.caller().account, len(entries) - 1)
         submissions, outcomes = read_entries(entries, request)
+        self.deprecated_fields = {
+            field for submission in submissions.values() for field in accept.deprecated_fields(submission)
+        }
         links = self.links()
         batch = Batch(
             api_key=self.caller().key,

@@ -12,7 +12,7 @@ from jobs.api.base import EXAMPLE_CREATED, JobsEndpoint
 from jobs.enums import Channel
 from jobs.results import queries
 from simservice.api import errors
-from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
+from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, Source, documented
 from simservice.api.times import iso
 from simservice.shapes import Count, Date, Time, Uuid
 
@@ -133,7 +133,12 @@ EXAMPLE_BUILDS: BuildList = {
     "builds": [{"channel": Channel.LATEST, **EXAMPLE_BUILD}],
 }
 BUILD_ID = Parameter(
-    name="build_id", location="path", shape=Uuid, description="The id of the build.", example=EXAMPLE_BUILD_ID
+    name="build_id",
+    location="path",
+    shape=Uuid,
+    description="The id of the build.",
+    example=EXAMPLE_BUILD_ID,
+    source=Source(operation="listBuilds", pointer="/builds/0/id"),
 )
 LIST_BUILDS = Operation(
     id="listBuilds",

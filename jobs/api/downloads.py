@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, StreamingHttpResponse
@@ -28,7 +28,7 @@ from simservice.api.errors import (
     error_response,
 )
 from simservice.api.methods import read_only
-from simservice.api.operations import Header, Operation, ResponseSpec, documented
+from simservice.api.operations import Header, Operation, ResponseSpec, Source, documented
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ DOWNLOAD_ARTIFACT = Operation(
     summary="Download an artifact",
     description="Needs no API key. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client "
     "accepts it. A content security policy isolates HTML reports from this site.",
-    parameters=[TOKEN],
+    parameters=[replace(TOKEN, source=Source(operation="getArtifactUrl", pointer="/url", is_last_segment=True))],
     returns=ResponseSpec(
         description="The content of the artifact.",
         shape=Any,

@@ -35,7 +35,7 @@ from jobs.artifacts import retention
 from jobs.enums import ErrorCode, Priority, PublicStatus
 from jobs.results import listing, queries
 from simservice.api import errors
-from simservice.api.operations import Link, Operation, Parameter, ResponseSpec, documented
+from simservice.api.operations import FreeExample, Link, Operation, Parameter, ResponseSpec, documented
 from simservice.api.pagination import make_cursor, read_cursor, read_limit
 from simservice.api.times import iso, iso_or_none
 from simservice.shapes import Count, Id, Rule, Time, Uuid
@@ -205,6 +205,7 @@ LIST_JOBS = Operation(
     "`page.hasMore` is false, together with the same filters. Filters can be combined. With `metadata.` or both "
     "`client` and `status`, a page can have fewer jobs than `limit`, even none, although `page.hasMore` is true.",
     parameters=[LIMIT, CURSOR, *FILTERS, IDS],
+    free_examples=[FreeExample(summary="List the newest completed job", query="status=completed&limit=1")],
     returns=ResponseSpec(
         description="A page of the account's jobs.",
         shape=JobList,

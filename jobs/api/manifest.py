@@ -24,7 +24,7 @@ from jobs.results import queries
 from simservice.api import errors
 from simservice.api.errors import NotFound, error_response
 from simservice.api.methods import read_only
-from simservice.api.operations import Operation, Parameter, ResponseSpec, documented
+from simservice.api.operations import Operation, Parameter, ResponseSpec, Source, documented
 from simservice.api.times import iso, iso_or_none
 from simservice.shapes import Id, Rule, Time
 
@@ -83,6 +83,7 @@ TOKEN = Parameter(
     shape=Annotated[str, Rule(pattern="^[A-Za-z0-9_-]{22}$")],
     description="The last segment of the URL.",
     example=EXAMPLE_TOKEN,
+    source=Source(operation="getJob", pointer="/links/share", is_last_segment=True),
 )
 GET_MANIFEST = Operation(
     id="getManifest",

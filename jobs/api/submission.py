@@ -8,7 +8,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 
 from jobs import api_mode
-from jobs.api import errors, submission_request
+from jobs.api import deprecations, errors, submission_request
 from jobs.api.base import (
     EXAMPLE_HOST,
     EXAMPLE_JOB_ID,
@@ -151,7 +151,7 @@ SUBMIT_JOB = Operation(
         description="The job was accepted, now or by an earlier request with the same idempotency key.",
         shape=Submitted,
         example=EXAMPLE_SUBMITTED,
-        headers=[REPLAY],
+        headers=[REPLAY, *deprecations.HEADERS],
         links=job_links("$response.body#/id"),
     ),
     errors=errors.OF_SUBMISSIONS,
@@ -167,6 +167,7 @@ class SubmissionView(JobsEndpoint):
     @documented(SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
         submission = read_submission(request)
+        self.deprecated_fields = accept.deprecated_fields(submission)
         key = self.caller().key
         keyed = ByIdempotencyKey(key, idempotency_key(request), submission, render=self.render_accepted)
         with submission_request.named_as_sent(request):

@@ -5,8 +5,8 @@ from typing import Annotated, TypedDict, cast
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from jobs.api import submission_request
-from jobs.api.base import Credits, JobsEndpoint, Seconds
+from jobs.api import deprecations, submission_request
+from jobs.api.base import EXAMPLE_PROFILE, Credits, JobsEndpoint, Seconds
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.jobs import EXAMPLE_CEILING, Ceiling, ceiling_of
 from jobs.api.submission import (
@@ -21,6 +21,7 @@ from jobs.api.submission import (
     read_submission,
     refused,
 )
+from jobs.api.submission_request import EXAMPLE_SMALL_REQUEST
 from jobs.enums import MultistageReason, StageLabel
 from jobs.errors import JobsError
 from jobs.planning import estimates
@@ -34,7 +35,7 @@ from simc.profiles.policy import LISTED_REFUSALS
 from simservice.api import errors
 from simservice.api.errors import ApiError
 from simservice.api.exception_handler import as_api_error
-from simservice.api.operations import Operation, ResponseSpec, documented
+from simservice.api.operations import FreeExample, Operation, ResponseSpec, documented
 from simservice.api.parsers import PlainTextParser, StrictJSONParser
 from simservice.api.scopes import Scope
 from simservice.shapes import Count, Rule, Uuid
@@ -174,8 +175,22 @@ VALIDATE_JOB = Operation(
     f"{FORMS}",
     parameters=[parameter for parameter in SUBMIT_JOB.parameters if parameter.name != "idempotency-key"],
     bodies=BODIES,
+    free_examples=[
+        FreeExample(
+            summary="Check a submission in JSON", media_type="application/json", body=EXAMPLE_SMALL_REQUEST
+        ),
+        FreeExample(
+            summary="Check a profile as plain text",
+            query="channel=latest",
+            media_type="text/plain",
+            body=EXAMPLE_PROFILE,
+        ),
+    ],
     returns=ResponseSpec(
-        description="What would happen to the submission now.", shape=Validation, example=EXAMPLE_VALIDATION
+        description="What would happen to the submission now.",
+        shape=Validation,
+        example=EXAMPLE_VALIDATION,
+        headers=deprecations.HEADERS,
     ),
     errors=[errors.InvalidJson, errors.ProfileTooLarge, errors.UnsupportedMediaType],
 )
@@ -190,9 +205,10 @@ class ValidateView(JobsEndpoint):
     @documented(VALIDATE_JOB)
     def post(self, request: Request) -> Response:
         submission = read_submission(request)
+        self.deprecated_fields = accept.deprecated_fields(submission)
         found = dry_run.run(submission, sender=Sender(self.caller().client, self.caller().key))
         links = self.links()
-        notices = [deprecation(field, links) for field in accept.deprecated_fields(submission)]
+        notices = [deprecation(field, links) for field in self.deprecated_fields]
         refusal = refused(_named_as_sent(found.refusal, request), request) if found.refusal else _failure(found)
         return Response(_validation(found, refusal=refusal, deprecations=notices))
 

@@ -8,6 +8,7 @@ because drf-spectacular cannot
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -34,13 +35,16 @@ from simservice.api.operations import (
     JSON,
     RATE_LIMIT,
     REQUEST_ID,
+    SAFE_METHODS,
     STATUS_HEADERS,
     WEBHOOKS,
     Body,
+    FreeExample,
     Header,
     Operation,
     Parameter,
     ResponseSpec,
+    Source,
     Webhook,
     operation_of,
 )
@@ -77,6 +81,9 @@ ERROR_DESCRIPTIONS = {
 }
 
 
+PATH_PARAMETER = re.compile(r"{(\w+)}")
+
+
 def _key_errors(needed: Scope) -> Sequence[type[ApiError]]:
     """Return the errors of an operation that needs a key with a scope. Every key has the lowest."""
     return KEY_ERRORS if needed == Scope.READ else (*KEY_ERRORS, errors.InsufficientScope, errors.ReadOnlyKey)
@@ -85,7 +92,7 @@ def _key_errors(needed: Scope) -> Sequence[type[ApiError]]:
 class DocumentedSchema(AutoSchema):
     """Describes the operation that `documented` attached to the view's method."""
 
-    common_headers: Sequence[Header] = (REQUEST_ID,)
+    common_headers: Sequence[Header]
 
     def get_operation(
         self,
@@ -109,15 +116,17 @@ class DocumentedSchema(AutoSchema):
             also={**operation.also, **endpoint.common_responses},
         )
         security, needed = self.get_auth(), operation.required_scope(method)
-        self.common_headers = (REQUEST_ID, *(RATE_LIMIT if security else ()))
         described = {
             **self.operation_object(operation, _key_errors(needed) if security else ()),
             "security": security,
+            **_free_examples(operation, method=method, path=path),
         }
         return {**described, "x-scope": str(needed)} if security else described
 
     def operation_object(self, operation: Operation, key_errors: Sequence[type[ApiError]] = ()) -> Schema:
         """Return the Operation Object of a documented view."""
+        is_limited = errors.RateLimitExceeded in (*operation.errors, *key_errors)
+        self.common_headers = (REQUEST_ID, *(RATE_LIMIT if is_limited else ()))
         parts = {
             "operationId": operation.id,
             "tags": [operation.tag],
@@ -267,7 +276,8 @@ class DocumentGenerator(SchemaGenerator):
         schema = DocumentedSchema()
         schema.registry = self.registry
         for path, operation in _plain_operations(get_resolver(self.urlconf).url_patterns):
-            paths[path] = {"get": schema.operation_object(operation)}
+            examples = _free_examples(operation, method="GET", path=path)
+            paths[path] = {"get": {**schema.operation_object(operation), **examples}}
         self.webhooks = {kind: {"post": schema.webhook_object(webhook)} for kind, webhook in WEBHOOKS.items()}
         for error_class in family():
             self.registry.register(_error_example(error_class))
@@ -282,6 +292,36 @@ def _plain_operations(patterns: Sequence[Any], prefix: str = "") -> Iterator[tup
             yield from _plain_operations(pattern.url_patterns, route)
         elif isinstance(pattern, URLPattern) and (operation := operation_of(pattern.callback)):
             yield EndpointEnumerator().get_path_from_regex(route), operation
+
+
+def _free_examples(operation: Operation, *, method: str, path: str) -> Schema:
+    """Return the extension `x-free-examples` of an operation, empty if each of its requests costs something."""
+    sources = {each.name: each.source for each in operation.parameters if each.source}
+    can_be_read = method in SAFE_METHODS and all(name in sources for name in PATH_PARAMETER.findall(path))
+    own = [FreeExample(summary=operation.summary)] if can_be_read else []
+    examples = [
+        _free_example(example, method=method, path=path, sources=sources)
+        for example in operation.free_examples or own
+    ]
+    return {"x-free-examples": examples} if examples else {}
+
+
+def _free_example(example: FreeExample, *, method: str, path: str, sources: Mapping[str, Source]) -> Schema:
+    """Return a free example as a request, and where to find the values of its path parameters."""
+    written: Schema = {"summary": example.summary, "method": method}
+    written["path"] = f"{path}?{example.query}" if example.query else path
+    if sources:
+        written["parameters"] = {
+            name: {
+                "operationId": source.operation,
+                "pointer": source.pointer,
+                **({"lastSegment": True} if source.is_last_segment else {}),
+            }
+            for name, source in sources.items()
+        }
+    if example.media_type:
+        written |= {"headers": {"Content-Type": example.media_type}, "body": example.body}
+    return written
 
 
 def _error_example(error_class: type[ApiError]) -> ResolvedComponent:

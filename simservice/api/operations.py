@@ -19,6 +19,27 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a caller finds a value: in the response to the free example of another operation."""
+
+    operation: str
+    # JSON pointer (RFC 6901)
+    pointer: str
+    # Whether the value is only the last segment of the URL there
+    is_last_segment: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeExample:
+    """A request that costs and changes nothing. Its path parameters are read from their sources."""
+
+    summary: str
+    query: str = ""
+    media_type: str = ""
+    body: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Parameter:
     """A path, query or header parameter. `shape` is a type, as in a TypedDict, or a serializer field."""
 
@@ -32,6 +53,8 @@ class Parameter:
     style: Mapping[str, Any] = field(default_factory=dict)
     # If not empty, the parameter stands for any number of parameters whose names begin with this.
     prefix: str = ""
+    # For free examples, the source of a path parameter
+    source: Source | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +116,8 @@ class Operation:
     def required_scope(self, method: str) -> Scope:
         """Return the scope that a key needs: a change that states none needs the highest."""
         return self.scope or (Scope.READ if method in SAFE_METHODS else Scope.MANAGE)
+    # If there are none, an operation that only reads is its own example.
+    free_examples: Sequence[FreeExample] = ()
 
     @property
     def query_names(self) -> frozenset[str]:
@@ -124,16 +149,19 @@ WEBHOOKS: dict[str, Webhook] = {}
 REQUEST_ID = Header(
     name="X-Request-Id", shape=str, description="Identifies the request. Quote it when you contact support."
 )
-# On responses to requests with an API key. Omitted while Redis is unavailable, when no limit applies.
+# On responses to requests that use up a limit. Omitted while Redis is unavailable, when no limit applies.
 RATE_LIMIT = [
-    Header(name=f"X-RateLimit-{name}", shape=Count, description=description, always=False)
-    for name, description in (
+    Header(name=name, shape=shape, description=description, always=False)
+    for name, shape, description in (
+        ("RateLimit-Policy", str, "The limits that the request uses up: quota `q`, window `w` in seconds."),
+        ("RateLimit", str, "What is left of each limit: `r` requests or bytes, more in `t` seconds."),
         (
-            "Limit",
+            "X-RateLimit-Limit",
+            Count,
             "Maximum requests per minute. Submissions count per account, other requests per API key.",
         ),
-        ("Remaining", "Number of requests that are left now."),
-        ("Reset", "Unix time, in seconds, from which at least one more request is allowed."),
+        ("X-RateLimit-Remaining", Count, "Number of requests that are left now."),
+        ("X-RateLimit-Reset", Count, "Unix time, in seconds, from which at least one more request is allowed."),
     )
 ]
 RETRY_AFTER = Header(name="Retry-After", shape=Count, description="Seconds to wait before you try again.")

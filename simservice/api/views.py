@@ -1,6 +1,7 @@
 """View that returns the OpenAPI document."""
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
 from simservice.api.errors import ValidationFailed, error_response
 from simservice.api.fields import single_values
@@ -14,6 +15,12 @@ OPENAPI = Operation(
     summary="Get the OpenAPI document",
     returns=ResponseSpec(description="This document.", shape=FreeObject, example={"openapi": "3.1.0"}),
 )
+
+
+@read_only
+def openapi_address(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
+    """Redirect from the address at which many tools look for the document."""
+    return redirect("openapi")
 
 
 @documented(OPENAPI)

@@ -9,13 +9,14 @@ from django.test import Client
 import simservice.urls  # noqa: F401  the errors of all packages
 from clients.models import Membership
 from dashboard.public import docs
+from dashboard.templatetags.descriptions import with_code
 from simservice.api.errors import ApiError, envelope_of, family
 from simservice.api.openapi import document
 from tests.dashboard.browsing import browser_of, text_of
 from tests.factories import make_key
 
 LINK = re.compile(r' href="((?:/docs[^"#]*)?)#([^"]+)"')
-OBJECT = re.compile(r' href="(/docs/objects/[^"#]+)"')
+OBJECT = re.compile(r' href="(/docs/objects/[^"#.]+)"')
 
 
 def text_at(path: str) -> str:
@@ -71,7 +72,9 @@ def test_the_address_in_a_deprecation_leads_to_the_field() -> None:
         for name, field in schema.get("properties", {}).items()
         if field.get("deprecated")
     }
-    assert {name.rpartition(".")[2] for name in re.findall(r"<li><code>([\w.]+)</code>", section)} == fields
+    assert {
+        name.rpartition(".")[2] for name in re.findall(r"<td><code>([\w.]+)</code></td>\n<td>\d", section)
+    } == fields
 
 
 def test_every_operation_is_documented_on_the_page_of_its_tag(pages: dict[str, str]) -> None:
@@ -162,7 +165,7 @@ def test_examples_use_the_deployments_url(page: str) -> None:
 
 
 def test_backticked_text_is_code_and_markup_is_escaped() -> None:
-    assert docs.to_html("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"
+    assert with_code("`a<b>` & c") == "<code>a&lt;b&gt;</code> &amp; c"
 
 
 def test_the_page_names_the_host_of_each_request() -> None:

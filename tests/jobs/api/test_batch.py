@@ -279,7 +279,7 @@ def test_the_wait_after_a_refusal_is_for_the_whole_batch(
     plan.save()
     costs: list[int] = []
 
-    def wait_seconds(limit: rate_limits.Limit, cost: int) -> int:
+    def wait_seconds(limit: rate_limits.Limit, counters: rate_limits.Counters, cost: int) -> int:
         costs.append(cost)
         return 7
 
