@@ -1,5 +1,6 @@
 """Authentication of API requests by their API key."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.utils import timezone
@@ -40,6 +41,9 @@ class Caller:
 class KeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer <API key>` (`docs/reference/api.md#authentication`)."""
 
+    # What a key that can only read may send
+    reading_methods: Collection[str] = SAFE_METHODS
+
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
         """Return the caller. Raises MissingToken, InvalidToken, RevokedToken, ExpiredToken or ReadOnlyKey."""
         key = keys.find_key(_bearer(request))
@@ -49,7 +53,7 @@ class KeyAuthentication(BaseAuthentication):
             raise RevokedToken
         if key.expires_at is not None and key.expires_at <= timezone.now():
             raise ExpiredToken
-        if key.is_read_only and request.method not in SAFE_METHODS:
+        if key.is_read_only and request.method not in self.reading_methods:
             raise ReadOnlyKey
         keys.record_use(key)
         add_log_ids(account_id=key.client.account_id)

@@ -87,6 +87,11 @@ class ReadOnlyKey(ApiError):
     message = "This key can only read: its creator is now a viewer of the account. Use another key."
 
 
+class OriginNotAllowed(ApiError):
+    status, code = 403, "origin_not_allowed"
+    message = "A page of another site sent this request. Send it from a program, without an Origin header."
+
+
 class NotFound(ApiError):
     status, code = 404, "not_found"
     message = "The resource does not exist or belongs to another account."
