@@ -26,7 +26,7 @@ def test_the_tools_have_valid_schemas(mcp: Mcp) -> None:
         for schema in (tool["inputSchema"], tool["outputSchema"]):
             jsonschema.Draft202012Validator.check_schema(schema)
             assert schema["type"] == "object"
-        assert tool["title"] and tool["description"]
+        assert all(tool[name] for name in ("title", "description"))
     assert [name for name, tool in tools.items() if not tool["annotations"]["readOnlyHint"]] == ["run"]
     assert [name for name, tool in tools.items() if "execution" in tool] == ["run"]
 
