@@ -9,4 +9,4 @@ FILES = {
     "discord-bot": "how-to/discord-bot.md",
     "backfill": "how-to/backfill.md",
 }
-REFERENCE = {name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits")}
+REFERENCE = {name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits", "mcp")}

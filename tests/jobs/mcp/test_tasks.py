@@ -58,7 +58,7 @@ def test_a_refused_task_is_an_error_of_the_protocol(mcp: Mcp) -> None:
 
 
 def test_each_status_is_one_of_the_protocol(mcp: Mcp, key: tuple[ApiKey, str]) -> None:
-    own = {"client": key[0].client}
+    own: dict[str, Any] = {"client": key[0].client}
     jobs = {
         "pending": make_job(**own),
         "running": make_running_job(**own),

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Self
 
 import pytest
@@ -136,7 +137,7 @@ def test_clients_that_never_read_delay_nobody(web: WebServer, key: tuple[ApiKey,
     assert web.send(request(b"/healthz", b"Connection: close")).status == 200
     assert time.monotonic() - started < SOON_SECONDS
     for client in clients:
-        wait_until(lambda client=client: is_closed(client))
+        wait_until(partial(is_closed, client))
         client.close()
 
 
