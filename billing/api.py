@@ -70,10 +70,10 @@ class CreditsView(Endpoint):
     @documented(GET_CREDITS)
     def get(self, request: Request) -> Response:
         account = cast(Payer, request.user).account
-        return Response(_credits_object(ledger.balances(account)))
+        return Response(credits_object(ledger.balances(account)))
 
 
-def _credits_object(balances: Balances) -> Credits:
+def credits_object(balances: Balances) -> Credits:
     """Return the body of `GET credits` (docs/reference/api.md#credits)."""
     return {
         "purchased": balances.purchased,

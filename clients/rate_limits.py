@@ -265,8 +265,13 @@ def spend_bytes(request: HttpRequest | Request, account: Account, *, kind: str =
     A body larger than the limit counts as the whole limit, so it is allowed if nothing else was sent for a minute.
     """
     item = RateLimitItemPerMinute(account.plan.submission_bytes_per_minute)
-    if length := int(request.META.get("CONTENT_LENGTH") or 0):
+    if length := length_of(request):
         spend(request, Limit(kind, account.pk, item, counts_bytes=True), min(length, item.amount))
+
+
+def length_of(request: HttpRequest | Request) -> int:
+    """Return the length of a request's body as sent, in bytes."""
+    return int(request.META.get("CONTENT_LENGTH") or 0)
 
 
 def wait_seconds(limit: Limit, counters: Counters, cost: int) -> int:

@@ -30,6 +30,7 @@ filters.check_filters(admin.site)
 
 urlpatterns = [
     path("", include("jobs.api.urls")),
+    path("", include("jobs.mcp.urls")),
     path("", include("billing.urls")),
     path("", include("dashboard.urls")),
     path("admin/", include("dashboard.console.urls")),

@@ -2,7 +2,7 @@
 
 Routes are found by walking the configuration, so tests cover a new one as soon as it exists. Routes under the API's
 resource need a key, and those with an id show an object of one account. Routes below `dashboard/` need a member of
-the account. All others are listed in OPEN, LOGIN_ROUTES or PERSONAL.
+the account. All others are listed in OPEN, TOOLS, LOGIN_ROUTES or PERSONAL.
 """
 
 import io
@@ -79,6 +79,8 @@ OPEN = {
     "styleguide": 404,  # except for staff
     "metrics": 404,  # unless a deployment opens it
 }
+# Routes outside the API's resource that need a key. tests/jobs/mcp tests what a key may do there.
+TOOLS = {"mcp"}
 # Login pages, with the status for a stranger and for a logged-in user.
 LOGIN_ROUTES = {
     "accounts/login/": (200, 302),
@@ -155,6 +157,8 @@ def methods_of(route: str) -> list[str]:
 
 
 CALLS = [(method, route) for route in WITH_KEY for method in methods_of(route)]
+# Every call that needs a key, with its whole route
+NEEDING_A_KEY = [*((method, RESOURCE + route) for method, route in CALLS), *(("POST", route) for route in TOOLS)]
 ABOUT_AN_OBJECT = [(method, route) for method, route in CALLS if PARAMETER.search(route)]
 ABOUT_OWN_OBJECTS = [(method, route) for method, route in ABOUT_AN_OBJECT if route not in SHARED]
 LISTS = [(method, route) for method, route in CALLS if method == "GET" and not PARAMETER.search(route)]

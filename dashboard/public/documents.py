@@ -11,5 +11,5 @@ FILES = {
     "read-reports": "how-to/read-reports.md",
 }
 REFERENCE = {
-    name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits", "stability")
+    name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits", "mcp", "stability")
 }

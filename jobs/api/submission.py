@@ -43,6 +43,7 @@ from simservice.api.scopes import Scope
 from simservice.shapes import Count, FreeObject, Id, Rule, Url
 
 IDEMPOTENCY_KEY = re.compile(r"[\x20-\x7e]{1,255}\Z")
+KEY_RULE = "Must have 1 to 255 printable ASCII characters."
 
 
 class SubmittedRuntime(TypedDict):
@@ -201,8 +202,7 @@ def idempotency_key(request: Request) -> str | None:
     """Return the idempotency key of the request, or None. Raises ValidationFailed if it is invalid."""
     key: str | None = request.headers.get("Idempotency-Key")
     if key is not None and not IDEMPOTENCY_KEY.match(key):
-        message = "Must have 1 to 255 printable ASCII characters."
-        raise ValidationFailed([{"path": "idempotency-key", "message": message}])
+        raise ValidationFailed([{"path": "idempotency-key", "message": KEY_RULE}])
     return key
 
 

@@ -324,7 +324,7 @@ NAMES = (
 
 def query_parameters() -> list[Parameter]:
     """Return the documentation of the query parameters that the deployment's variant accepts."""
-    fields = {name: _field_at(path) for name, (path, _, _) in PARAMETERS.items()}
+    fields = {name: field_at(path) for name, (path, _, _) in PARAMETERS.items()}
     return [
         Parameter(
             name=name,
@@ -345,7 +345,7 @@ def credential_headers() -> list[Parameter]:
         Parameter(
             name=name,
             location="header",
-            shape=_field_at(path),
+            shape=field_at(path),
             description=f"Same as `{path}` in JSON. A JSON request can use either, but not both.",
             example="0123456789abcdef0123456789abcdef",
         )
@@ -353,7 +353,7 @@ def credential_headers() -> list[Parameter]:
     ]
 
 
-def _field_at(path: str) -> Any:
+def field_at(path: str) -> Any:
     """Return the field at a dotted path of the JSON request, without null; None if the variant lacks it."""
     field: Any = SubmissionFields()
     for name in path.split("."):
@@ -378,7 +378,7 @@ def from_text(text: str, query: QueryDict, headers: Mapping[str, str]) -> Submis
         path, convert, _ = PARAMETERS[name]
         set_at_path(body, path, convert(value))
     _add_credentials(body, headers)
-    with _plain_text_names():
+    with errors_named(NAMES):
         fields = validated(SubmissionFields(data=body))
     return normalized(fields)
 
@@ -415,12 +415,12 @@ def _add_credentials(body: dict[str, Any], headers: Mapping[str, str]) -> None:
 
 def named_as_sent(request: Request) -> AbstractContextManager[None]:
     """Return a context whose errors name fields as the request does, in JSON or in plain text."""
-    return _plain_text_names() if is_plain_text(request.content_type) else nullcontext()
+    return errors_named(NAMES) if is_plain_text(request.content_type) else nullcontext()
 
 
 @contextmanager
-def _plain_text_names() -> Iterator[None]:
-    """Replace paths of the JSON request by names of query parameters and headers.
+def errors_named(names: Mapping[str, str]) -> Iterator[None]:
+    """Replace paths of the JSON request by the names that another form of it has.
 
     Raises ValidationFailed instead of these errors and of ValidationFailed itself.
     """
@@ -428,5 +428,5 @@ def _plain_text_names() -> Iterator[None]:
         yield
     except (ValidationFailed, LimitsExceeded, CapTooSmall) as error:
         issues = cast(ValidationFailed, as_api_error(error)).issues
-        named = [issue | {"path": NAMES.get(issue["path"].partition("[")[0], issue["path"])} for issue in issues]
+        named = [issue | {"path": names.get(issue["path"].partition("[")[0], issue["path"])} for issue in issues]
         raise ValidationFailed(named) from None

@@ -1,14 +1,17 @@
 """Dry run of a submission: `POST /v1/{resource}/jobs/validate`."""
 
+from contextlib import AbstractContextManager
 from typing import Annotated, TypedDict, cast
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from clients.authentication import Caller
 from jobs.api import deprecations, submission_request
 from jobs.api.base import EXAMPLE_PROFILE, Credits, JobsEndpoint, Seconds
 from jobs.api.builds import EXAMPLE_BUILD_ID
 from jobs.api.jobs import EXAMPLE_CEILING, Ceiling, ceiling_of
+from jobs.api.links import LinkBuilder
 from jobs.api.submission import (
     BODIES,
     EXAMPLE_SUBMITTED,
@@ -29,6 +32,7 @@ from jobs.planning.estimates import Estimate
 from jobs.planning.input_text import shown
 from jobs.submission import accept, dry_run
 from jobs.submission.dry_run import DryRun
+from jobs.submission.request import Submission
 from jobs.submission.validation import Sender
 from simc.profiles.analysis import LISTED_NAMES, LISTED_WARNINGS
 from simc.profiles.policy import LISTED_REFUSALS
@@ -206,17 +210,24 @@ class ValidateView(JobsEndpoint):
     def post(self, request: Request) -> Response:
         submission = read_submission(request)
         self.deprecated_fields = accept.deprecated_fields(submission)
-        found = dry_run.run(submission, sender=Sender(self.caller().client, self.caller().key))
-        links = self.links()
-        notices = [deprecation(field, links) for field in self.deprecated_fields]
-        refusal = refused(_named_as_sent(found.refusal, request), request) if found.refusal else _failure(found)
-        return Response(_validation(found, refusal=refusal, deprecations=notices))
+        names = submission_request.named_as_sent(request)
+        return Response(validation(submission, request, names=names))
 
 
-def _named_as_sent(error: JobsError, request: Request) -> ApiError:
-    """Return an error with fields named as in the request."""
+def validation(submission: Submission, request: Request, *, names: AbstractContextManager[None]) -> Validation:
+    """Return what would happen to a submission of the caller now. In `names`, errors name fields as sent."""
+    key = cast(Caller, request.user).key
+    found = dry_run.run(submission, sender=Sender(key.client, key))
+    links = LinkBuilder.for_request(request)
+    notices = [deprecation(field, links) for field in accept.deprecated_fields(submission)]
+    refusal = refused(_named(found.refusal, names), request) if found.refusal else _failure(found)
+    return _validation(found, refusal=refusal, deprecations=notices)
+
+
+def _named(error: JobsError, names: AbstractContextManager[None]) -> ApiError:
+    """Return an error with fields named as they were sent."""
     try:
-        with submission_request.named_as_sent(request):
+        with names:
             raise error
     except (JobsError, ApiError) as raised:
         return as_api_error(raised)

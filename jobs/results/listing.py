@@ -25,7 +25,17 @@ from simservice.postgresql.statements import RowReader
 
 # Greater than every id in use
 LAST_ID = 10**18
-LISTED = ("status", "completed_at", "error_code", "build_id", "share_token", *TITLED)
+LISTED = (
+    "status",
+    "completed_at",
+    "cancel_requested_at",
+    "updated_at",
+    "error_code",
+    "build_id",
+    "share_token",
+    "retention_days",
+    *TITLED,
+)
 EPOCH = datetime.fromtimestamp(0, UTC)
 # An id is created before its job is stored, at most this much earlier.
 ID_LEAD = timedelta(minutes=5)

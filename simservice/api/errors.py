@@ -110,6 +110,11 @@ class AddressNotAllowed(ApiError):
     message = "This key is not accepted from this IP address."
 
 
+class OriginNotAllowed(ApiError):
+    status, code = 403, "origin_not_allowed"
+    message = "A page of another site sent this request. Send it from a program, without an Origin header."
+
+
 class NotFound(ApiError):
     status, code = 404, "not_found"
     message = "The resource does not exist or belongs to another account."

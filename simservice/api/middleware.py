@@ -42,7 +42,7 @@ class MaintenanceMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         seconds: int = settings.MAINTENANCE_SECONDS
-        if not seconds or not request.path_info.startswith("/v1/"):
+        if not seconds or not (request.path_info.startswith("/v1/") or request.path_info == "/mcp"):
             return self.get_response(request)
         error = ApiMaintenance({"retryAfterSeconds": seconds}, headers={"Retry-After": str(seconds)})
         return error_response(error, request)

@@ -156,12 +156,13 @@ class DocumentedSchema(AutoSchema):
     def _schema(self, shape: Any) -> Schema:
         """Return the schema of a type, a serializer class or a serializer field."""
         if isinstance(shape, serializers.Field):
-            return self._field_schema(shape)
+            return self.field_schema(shape)
         if isinstance(shape, type) and issubclass(shape, serializers.Serializer):
             return self.resolve_serializer(shape, "request").ref
         return schema_of(shape, self._component)
 
-    def _field_schema(self, field: serializers.Field[Any, Any, Any, Any]) -> Schema:
+    def field_schema(self, field: serializers.Field[Any, Any, Any, Any]) -> Schema:
+        """Return the schema of a field of a request."""
         schema: Schema = self._map_serializer_field(field, "request")
         self._insert_field_validators(field, schema)
         return schema

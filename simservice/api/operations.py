@@ -116,6 +116,7 @@ class Operation:
     def required_scope(self, method: str) -> Scope:
         """Return the scope that a key needs: a change that states none needs the highest."""
         return self.scope or (Scope.READ if method in SAFE_METHODS else Scope.MANAGE)
+
     # If there are none, an operation that only reads is its own example.
     free_examples: Sequence[FreeExample] = ()
 

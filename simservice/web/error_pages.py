@@ -48,9 +48,9 @@ def render_error(request: HttpRequest, error: ApiError) -> HttpResponse:
 
 
 def is_api_path(path: str) -> bool:
-    """Return whether a path belongs to the API, artifacts or manifests, whose clients are programs."""
+    """Return whether a path belongs to the API, MCP, artifacts or manifests, whose clients are programs."""
     path = "/" + path.lstrip("/")
-    return path.startswith(API_PREFIXES) or path == "/v1"
+    return path.startswith(API_PREFIXES) or path in ("/v1", "/mcp")
 
 
 def wants_json(request: HttpRequest) -> bool:

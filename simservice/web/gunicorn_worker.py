@@ -165,10 +165,11 @@ class Worker(ThreadWorker):
 
     def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
         """Wait for the connection's next request, or for its end."""
-        self.discard_body(conn)
         if conn.wanted:
+            # With its body, which is read again after the wait
             self.park(conn, conn.wanted)
             return
+        self.discard_body(conn)
         try:
             if not fs.result():
                 conn.end()

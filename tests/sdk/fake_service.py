@@ -65,6 +65,8 @@ class Service(ThreadingHTTPServer):
         self.queries: list[str] = []
         self.keys: set[str | None] = set()
         self.bodies: list[Any] = []
+        # The versions of the MCP protocol in the requests
+        self.versions: list[str | None] = []
 
     @property
     def url(self) -> str:
@@ -97,6 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.bodies.append(json.loads(body) if body else None)
         self.server.keys.add(self.headers["Authorization"])
         self.server.queries.append(query)
+        self.server.versions.append(self.headers["MCP-Protocol-Version"])
         self.server.requests.append(f"{self.command} {path}")
         answer = self.server.answer(self.command, path)
         self.send_response(answer.status)

@@ -123,6 +123,12 @@ class NotFound(ApiError):
     code = "not_found"
 
 
+class OriginNotAllowed(ApiError):
+    """A page of another site sent this request. Send it from a program, without an Origin header."""
+
+    code = "origin_not_allowed"
+
+
 class ProfileTooLarge(ApiError):
     """The profile must be at most 2 MB (2,097,152 bytes of UTF-8)."""
 
@@ -222,6 +228,7 @@ BY_CODE: dict[str, type[ApiError]] = {
     "method_not_allowed": MethodNotAllowed,
     "missing_token": MissingToken,
     "not_found": NotFound,
+    "origin_not_allowed": OriginNotAllowed,
     "profile_too_large": ProfileTooLarge,
     "queue_unavailable": QueueUnavailable,
     "rate_limit_exceeded": RateLimitExceeded,

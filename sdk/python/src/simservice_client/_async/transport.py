@@ -28,6 +28,7 @@ class AsyncTransport:
 
     def __init__(self, http: httpx.AsyncClient, *, settings: Settings, policy: RetryPolicy, timeout: float) -> None:
         self._http = http
+        self._base = settings.base_url
         self._root = f"{settings.base_url}/v1/{settings.resource}"
         self._headers = settings.headers
         self._policy = policy
@@ -58,6 +59,21 @@ class AsyncTransport:
             timeout=self._limits(answer_seconds),
         )
         return object_of(kind, await self.repeat(lambda: self._send(request)))
+
+    async def message(
+        self, content: bytes, headers: Mapping[str, str], *, repeats: bool, answer_seconds: float
+    ) -> httpx.Response:
+        """Send a message of the MCP protocol, and return the response. Raises SimserviceError."""
+        request = self._http.build_request(
+            "POST",
+            f"{self._base}/mcp",
+            content=content,
+            headers={**self._headers, "Content-Type": "application/json", **headers},
+            timeout=self._limits(answer_seconds),
+        )
+        if not repeats:
+            return await self._send(request)
+        return await self.repeat(lambda: self._send(request))
 
     async def public(self, url: str, *, accepted: Collection[int] = ()) -> httpx.Response:
         """Return the response at a public address, also one with an accepted status. Sends no key."""

@@ -79,6 +79,19 @@ class Client:
         """Return the credits of the account."""
         return self._transport.call(Credits, "GET", "credits")
 
+    def mcp(
+        self, message: bytes, *, version: str | None = None, repeats: bool = True, answer_seconds: float = 0.0
+    ) -> bytes:
+        """Send a JSON-RPC message to the MCP server, and return its answer; empty if it needs none.
+
+        `version` is that of the protocol. Do not repeat a message that runs a job without an idempotency key.
+        `answer_seconds` is the time that the message asks the service to wait.
+        """
+        headers = {"Accept": "application/json, text/event-stream"}
+        if version:
+            headers["MCP-Protocol-Version"] = version
+        return (self._transport.message(message, headers, repeats=repeats, answer_seconds=answer_seconds)).content
+
     def manifest(self, url: str) -> Manifest:
         """Return the result of a job from its public address, `links.manifest`. Sends no key."""
         return object_of(Manifest, self._transport.public(url))

@@ -6,7 +6,7 @@ from typing import Any, NoReturn, get_args, get_type_hints
 
 from simservice_client import __version__
 from simservice_client._sync.jobs import ArtifactKind
-from simservice_client.cli import account, arguments, check, compare, completion, jobs, login, logs, run
+from simservice_client.cli import account, arguments, check, compare, completion, jobs, login, logs, mcp, run
 from simservice_client.cli.console import Console
 from simservice_client.cli.exits import MEANINGS, CommandError, Exit
 from simservice_client.cli.text import printable
@@ -185,5 +185,6 @@ COMMANDS: dict[str, tuple[Handler, str, Callable[[Parser], None]]] = {
     "credits": (account.show_credits, "Show the credits of the account.", _add_nothing),
     "usage": (account.usage, "Show this month's usage and the limits of the plan.", _add_nothing),
     "builds": (account.builds, "List the current builds of the simulator.", _add_nothing),
+    "mcp": (mcp.serve, "Offer the service as tools to an assistant, over standard input and output.", _add_nothing),
     "completion": (_print_completion, "Print a script that completes commands in a shell.", _add_completion),
 }
