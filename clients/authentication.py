@@ -42,7 +42,7 @@ class KeyAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
         """Return the caller. Raises MissingToken, InvalidToken, RevokedToken, ExpiredToken or ReadOnlyKey."""
-        key = keys.find_key(_bearer(request))
+        key = keys.find_key(self.secret_of(request))
         if key is None:
             raise InvalidToken
         if key.revoked_at is not None:
@@ -55,15 +55,19 @@ class KeyAuthentication(BaseAuthentication):
         add_log_ids(account_id=key.client.account_id)
         return Caller(key), key
 
+    def secret_of(self, request: Request) -> str:
+        """Return the well-formed key of a request. Raises MissingToken or InvalidToken."""
+        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise MissingToken
+        return well_formed(secret.strip())
+
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002
         return "Bearer"
 
 
-def _bearer(request: Request) -> str:
-    """Return the well-formed key of a request. Raises MissingToken or InvalidToken."""
-    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
-        raise MissingToken
-    if not keys.is_well_formed(secret.strip()):
+def well_formed(secret: str) -> str:
+    """Return a key. Raises InvalidToken if its form is wrong."""
+    if not keys.is_well_formed(secret):
         raise InvalidToken
-    return secret.strip()
+    return secret

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.urls import include, path
 
 from jobs.api import (
+    compatible,
     errors,  # noqa: F401  registers the HTTP responses of errors
     webhook,  # noqa: F401  adds the webhook to the OpenAPI document
 )
@@ -45,3 +46,5 @@ urlpatterns = [
     path("artifacts/<token:token>", artifact, name="artifact"),
     path("manifests/<token:token>", manifest, name="manifest"),
 ]
+if settings.COMPATIBLE_ADDRESSES:
+    urlpatterns += compatible.urlpatterns

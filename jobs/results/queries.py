@@ -27,6 +27,11 @@ BILLED = (
     "slots_used",
     "status",
 )
+# The fields that a status shows or is derived from
+POLLED = (
+    "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
+    "started_at updated_at"
+).split()
 RECENT_JOBS = 100
 # As many characters of a title as its index contains
 SEARCHED_CHARACTERS = 100
@@ -39,14 +44,7 @@ _SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
 # A build can list thousands of files.
 _BUILD = RowReader(Build, without=["profiles", "includable"])
 _TITLED = RowReader(Job, only=["id", *TITLED, "retention_days", "cleared_at"])
-# The fields that a status shows or is derived from.
-_POLLED = RowReader(
-    Job,
-    only=(
-        "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
-        "started_at updated_at"
-    ).split(),
-)
+_POLLED = RowReader(Job, only=POLLED)
 SQL = load(
     __file__,
     transitions.GROUPS,
@@ -170,6 +168,12 @@ def billed_jobs(account: Account, job_ids: Iterable[int]) -> dict[int, Job]:
 def find_shared(token: str) -> Job | None:
     """Return the job of a share link with its build and account, None if unknown or after its retention."""
     job = Job.objects.select_related("build", "account").filter(share_token=token).first()
+    return job if job is not None and retention.is_kept(job) else None
+
+
+def poll_shared(token: str) -> Job | None:
+    """Return the fields of a share link's job that its progress needs, None as in `find_shared`. One query."""
+    job = Job.objects.filter(share_token=token).only(*POLLED, "retention_days", "cleared_at").first()
     return job if job is not None and retention.is_kept(job) else None
 
 
