@@ -8,5 +8,6 @@ FILES = {
     "nightly-regression": "how-to/nightly-regression.md",
     "discord-bot": "how-to/discord-bot.md",
     "backfill": "how-to/backfill.md",
+    "use-existing-tools": "how-to/use-existing-tools.md",
 }
 REFERENCE = {name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits")}

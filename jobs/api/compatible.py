@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import path
 from rest_framework import serializers
@@ -197,26 +196,18 @@ def accepted_body(accepted: Accepted) -> str:
 def read_submission(body: Any) -> Submission:
     """Return the submission in the body of `POST /sim`. Raises ProfileTooLarge or ValidationFailed."""
     fields = validated(SimFields(data=_sent_fields(body)))
-    title = fields.get("reportName", "")
-    text = profile_text(fields)
-    submission_request.reject_large_profile({"profile": {"text": text}})
-    return Submission(
-        channel=Channel(fields["simcVersion"]),
-        git_branch=settings.GIT_BRANCHES[0],
-        build_id=None,
-        profile_text=text,
-        multi_stage=bool(fields.get("smartStages")),
-        max_credits=None,
-        max_runtime_seconds=None,
-        max_queue_seconds=None,
-        priority=Priority.STANDARD,
-        metadata={"title": title} if title else {},
-        credentials=None,
-        # Scripts read /reports/{simId}/index.html and /data.csv of any job.
-        html=True,
-        csv=True,
-        json_version=submission_request.REPORT_VERSIONS["2"],
-        webhook_events=(),
+    title, profile = fields.get("reportName"), {"text": profile_text(fields)}
+    submission_request.reject_large_profile({"profile": profile})
+    return submission_request.normalized(
+        {
+            "build": {"channel": fields["simcVersion"]},
+            "profile": profile,
+            "runtime": {"multiStage": bool(fields.get("smartStages"))},
+            "priority": Priority.STANDARD.api_name,
+            "metadata": {"title": title} if title else {},
+            # Scripts read /reports/{simId}/index.html and /data.csv of any job.
+            "artifacts": {"html": True, "csv": True},
+        }
     )
 
 
