@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test import Client as HttpClient
 from django.test.utils import CaptureQueriesContext
-from django.urls import clear_url_caches
+from django.urls import clear_url_caches, resolve
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
@@ -358,6 +358,7 @@ def test_reports_are_those_of_the_share_link(
     with django_assert_num_queries(0):
         response = HttpClient().get(f"{path.format(token)}?cachebust=1")
     assert (response.status_code, response.headers["Location"]) == (302, target.format(token))
+    assert resolve(response.headers["Location"])
     assert response.headers["Access-Control-Allow-Origin"] == "*"
 
 
