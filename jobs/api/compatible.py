@@ -20,7 +20,8 @@ from clients.rate_limits import length_of, limited_by_address
 from jobs.api import submission_request
 from jobs.api.base import JobsEndpoint
 from jobs.api.links import path_to
-from jobs.api.submission import idempotency_key
+from jobs.api.status import GET_JOB_STATUS
+from jobs.api.submission import SUBMIT_JOB, idempotency_key
 from jobs.enums import Channel, Priority, PublicStatus
 from jobs.errors import NotFound
 from jobs.live.progress import progress_of
@@ -44,6 +45,7 @@ from simservice.api.fields import (
     validated,
 )
 from simservice.api.methods import read_only
+from simservice.api.operations import documented
 from simservice.api.parsers import StrictJSONParser
 
 # A body is parsed to find its key, so bodies from strangers are smaller than other ones.
@@ -168,12 +170,15 @@ class SimFields(SimType):
 
 
 class SimView(JobsEndpoint):
-    """`POST /sim`"""
+    """`POST /sim`, which needs of a key what every submission needs"""
 
+    # Not in the OpenAPI document, which describes the API of every deployment.
+    schema = None
     submission_methods = ("POST",)
     authentication_classes = [KeyInBody]
     parser_classes = [StrictJSONParser]
 
+    @documented(SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
         single_values(request.query_params, known=())
         if idempotency_key(request) is not None:
@@ -237,8 +242,11 @@ def _sent_fields(body: Any) -> Any:
 class JobByIdView(JobsEndpoint):
     """`GET /api/job/{id}` with the job's id and the API key of its account"""
 
-    def get(self, request: Request, job_id: str) -> Response:  # noqa: ARG002
-        single_values(self.request.query_params, known=())
+    schema = None
+
+    @documented(GET_JOB_STATUS)
+    def get(self, request: Request, job_id: str) -> Response:
+        single_values(request.query_params, known=())
         try:
             job, self.active_jobs = queries.poll_job(self.caller().account, job_id)
         except NotFound:
