@@ -51,11 +51,11 @@ class KeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer <API key>` (`docs/reference/api.md#authentication`)."""
 
     def authenticate(self, request: Request) -> tuple[Caller, ApiKey]:
-        """Return the caller. Raises the errors of `_bearer`, `require_usable` and `require_scope`.
+        """Return the caller. Raises the errors of `secret_of`, `require_usable` and `require_scope`.
 
         A request that has waited is authenticated again before it is answered.
         """
-        key = keys.find_key(_bearer(request))
+        key = keys.find_key(self.secret_of(request))
         if key is None:
             raise InvalidToken
         require_usable(key, address=client_address(request))
@@ -64,6 +64,13 @@ class KeyAuthentication(BaseAuthentication):
         keys.record_use(key)
         add_log_ids(account_id=key.client.account_id)
         return Caller(key), key
+
+    def secret_of(self, request: Request) -> str:
+        """Return the well-formed key of a request. Raises MissingToken or InvalidToken."""
+        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise MissingToken
+        return well_formed(secret.strip())
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002
         return "Bearer"
@@ -94,11 +101,8 @@ def _scope_for(request: Request) -> Scope | None:
     return operation.required_scope(method) if operation else None
 
 
-def _bearer(request: Request) -> str:
-    """Return the well-formed key of a request. Raises MissingToken or InvalidToken."""
-    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
-        raise MissingToken
-    if not keys.is_well_formed(secret.strip()):
+def well_formed(secret: str) -> str:
+    """Return a key. Raises InvalidToken if its form is wrong."""
+    if not keys.is_well_formed(secret):
         raise InvalidToken
-    return secret.strip()
+    return secret

@@ -78,9 +78,20 @@ OPEN = {
     "static/<path:name>": 404,
     "styleguide": 404,  # except for staff
     "metrics": 404,  # unless a deployment opens it
+    "api/job/<token:token>": 200,
+    "reports/<token:token>/data.json": 302,
+    "reports/<token:token>/data.full.json": 302,
+    "reports/<token:token>/data.csv": 302,
+    "reports/<token:token>/input.txt": 302,
+    "reports/<token:token>/output.txt": 302,
+    "reports/<token:token>/index.html": 302,
+    "simbot/report/<token:token>": 302,
+    "simbot/report/<token:token>/data.json": 302,
 }
 # Routes outside the API's resource that need a key. tests/jobs/mcp tests what a key may do there.
 TOOLS = {"mcp"}
+# Routes outside the resource that need a key: tests/jobs/api/test_compatible.py
+COMPATIBLE = {"sim", "api/job/<str:job_id>"}
 # Login pages, with the status for a stranger and for a logged-in user.
 LOGIN_ROUTES = {
     "accounts/login/": (200, 302),

@@ -49,6 +49,7 @@ def _start_services(config: pytest.Config) -> None:
     config.add_cleanup(supervisor.stop)
     os.environ.setdefault("SECRET_KEY", "for tests only")
     os.environ.setdefault("SANDBOX", "auto")
+    os.environ.setdefault("COMPATIBLE_ADDRESSES", "true")
     # Never use a real bucket.
     for name in [name for name in os.environ if name.startswith("ARTIFACTS_")]:
         del os.environ[name]

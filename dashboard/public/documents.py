@@ -9,6 +9,7 @@ FILES = {
     "discord-bot": "how-to/discord-bot.md",
     "backfill": "how-to/backfill.md",
     "read-reports": "how-to/read-reports.md",
+    "use-existing-tools": "how-to/use-existing-tools.md",
 }
 REFERENCE = {
     name: f"reference/{name}.md" for name in ("api", "profiles", "webhooks", "errors", "limits", "mcp", "stability")

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.urls import include, path
 
 from jobs.api import (
+    compatible,
     errors,  # noqa: F401  registers the HTTP responses of errors
     webhook,  # noqa: F401  adds the webhook to the OpenAPI document
 )
@@ -47,3 +48,5 @@ urlpatterns = [
     path("manifests/<token:token>", manifest, name="manifest"),
     path("share/<token:token>/<datafile:file>", report_file, name="report_data"),
 ]
+if settings.COMPATIBLE_ADDRESSES:
+    urlpatterns += compatible.urlpatterns

@@ -27,6 +27,11 @@ BILLED = (
     "slots_used",
     "status",
 )
+# The fields that a status shows or is derived from
+POLLED = (
+    "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
+    "started_at updated_at"
+).split()
 RECENT_JOBS = 100
 # As many characters of a title as its index contains
 SEARCHED_CHARACTERS = 100
@@ -39,14 +44,7 @@ _SUMMARIZED, _PLAIN = RowReader(Job), RowReader(Job, without=["summary"])
 # A build can list thousands of files.
 _BUILD = RowReader(Build, without=["profiles", "includable"])
 _TITLED = RowReader(Job, only=["id", *TITLED, "retention_days", "cleared_at"])
-# The fields that a status shows or is derived from.
-_POLLED = RowReader(
-    Job,
-    only=(
-        "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
-        "started_at updated_at"
-    ).split(),
-)
+_POLLED = RowReader(Job, only=POLLED)
 SQL = load(
     __file__,
     transitions.GROUPS,
@@ -179,6 +177,12 @@ def find_shared(token: str, *, with_profile: bool = False) -> Job | None:
     """
     related = ["build", "account", *(["profile"] if with_profile else [])]
     job = Job.objects.select_related(*related).filter(share_token=token).first()
+    return job if job is not None and retention.is_kept(job) else None
+
+
+def poll_shared(token: str) -> Job | None:
+    """Return the fields of a share link's job that its progress needs, None as in `find_shared`. One query."""
+    job = Job.objects.filter(share_token=token).only(*POLLED, "retention_days", "cleared_at").first()
     return job if job is not None and retention.is_kept(job) else None
 
 

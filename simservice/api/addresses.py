@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from rest_framework.request import Request  # workers do not load the API framework
 
 
+# Addresses of the field's scripts (`jobs/api/compatible.py`)
+COMPATIBLE_PREFIXES = ("/sim/", "/api/job/", "/reports/", "/simbot/")
+
+
+def is_compatible_path(path: str) -> bool:
+    """Return whether a path is one of the field's scripts, and the deployment has these."""
+    return settings.COMPATIBLE_ADDRESSES and f"{path}/".startswith(COMPATIBLE_PREFIXES)
+
+
 def base_url(request: "HttpRequest | Request") -> str:
     """Return `PUBLIC_BASE_URL` or the host of the request, without a trailing slash."""
     return settings.PUBLIC_BASE_URL or request.build_absolute_uri("/").rstrip("/")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from simservice.api.addresses import is_compatible_path
 from simservice.api.errors import ApiMaintenance, error_response
 from simservice.telemetry.logs import log_ids
 
@@ -42,7 +43,12 @@ class MaintenanceMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         seconds: int = settings.MAINTENANCE_SECONDS
-        if not seconds or not (request.path_info.startswith("/v1/") or request.path_info == "/mcp"):
+        is_api = (
+            request.path_info.startswith("/v1/")
+            or request.path_info == "/mcp"
+            or is_compatible_path(request.path_info)
+        )
+        if not seconds or not is_api:
             return self.get_response(request)
         error = ApiMaintenance({"retryAfterSeconds": seconds}, headers={"Retry-After": str(seconds)})
         return error_response(error, request)

@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.urls import Resolver404, resolve
 from django.utils.encoding import escape_uri_path
 
+from simservice.api.addresses import is_compatible_path
 from simservice.api.errors import (
     ApiError,
     InternalError,
@@ -50,7 +51,7 @@ def render_error(request: HttpRequest, error: ApiError) -> HttpResponse:
 def is_api_path(path: str) -> bool:
     """Return whether a path belongs to the API, MCP, artifacts or manifests, whose clients are programs."""
     path = "/" + path.lstrip("/")
-    return path.startswith(API_PREFIXES) or path in ("/v1", "/mcp")
+    return path.startswith(API_PREFIXES) or path in ("/v1", "/mcp") or is_compatible_path(path)
 
 
 def wants_json(request: HttpRequest) -> bool:

@@ -80,6 +80,10 @@ def test_a_backfill_works(shell: Shell, values: dict[str, str]) -> None:
     follow("how-to/backfill", shell, values)
 
 
+def test_existing_tools_work(shell: Shell, values: dict[str, str]) -> None:
+    follow("how-to/use-existing-tools", shell, values)
+
+
 def test_a_killed_backfill_resumes_without_second_jobs(
     stack: Stack, values: dict[str, str], tmp_path: Path
 ) -> None:
