@@ -55,7 +55,7 @@ def written(pieces: Pieces) -> BinaryIO:
     file = TemporaryFile()  # noqa: SIM115 - lives as long as the process
     file.writelines(pieces)
     file.seek(0)
-    return file  # type: ignore[return-value]
+    return file
 
 
 def run_case(case: str) -> tuple[int, str]:
