@@ -1,7 +1,7 @@
 """Combine the results of profilesets that a stage ran twice.
 
-Both results must already have the name of the profileset. The figures of the main metric are in the result itself or
-first in its `metrics`, those of others in `additional_metrics`.
+Both results must already have the name of the profileset. The figures of the main metric are in the result itself
+or first in its `metrics`, and those of the others in `additional_metrics`.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ def pool(report: BinaryIO, target: BinaryIO, *, names: Container[str], max_bytes
 
     It has the figures of the fights of both runs, as `simc.reports.combined` computes them, and the place of the
     first result. If only one run has a result, it is kept. The report is read twice, as a stream, and may have
-    `max_bytes`. Memory: 10 MB, and at most 30 KB for each name. Raises BrokenReport.
+    `max_bytes`. Memory: 10 MB, and at most 80 KB for each name. Raises BrokenReport.
     """
     found = _read(report, names=names, max_bytes=max_bytes)
     report.seek(0)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.simc import merge_memory
+from tests.simc import merge_memory, stage_memory
 from tests.simc.report_memory import CASES
 
 pytestmark = pytest.mark.timeout(300)
@@ -49,6 +49,12 @@ MERGED = {
     "nesting": "nested too deeply",
 }
 
+STAGED = {
+    "pairs": "1001 profilesets",
+    "long entry": "1 profilesets",
+    "most names": "99999 profilesets",
+    "stages": "5200 profilesets",
+}
 
 Results = dict[str, tuple[int, str]]
 
@@ -82,3 +88,15 @@ def test_merging_reports_uses_bounded_memory(case: str, merged: Results) -> None
     grown, outcome = merged[case]
     assert MERGED[case] in outcome
     assert grown < (100 if case == "most names" else 60) * MB
+
+
+@pytest.fixture(scope="module")
+def staged() -> Results:
+    return results_of("stage_memory")
+
+
+@pytest.mark.parametrize("case", stage_memory.CASES)
+def test_reports_of_stages_use_bounded_memory(case: str, staged: Results) -> None:
+    grown, outcome = staged[case]
+    assert STAGED[case] in outcome
+    assert grown < 100 * MB

@@ -48,7 +48,7 @@ class TestFigures:
         assert read(pooled_document(document, "a")).profilesets == expected
 
     def test_further_figures_are_those_of_both_runs(self) -> None:
-        more = {"mean_error": 1.96, "median": 10.0, "first_quartile": 5, "third_quartile": 8.5}
+        more: dict[str, Any] = {"mean_error": 1.96, "median": 10.0, "first_quartile": 5, "third_quartile": 8.5}
         first = entry("a", 100, iterations=102, **more)
         second = entry("a", 100, fights=300, iterations=301, **{**more, "median": 14.0})
         (result,) = results_of(staged(first, second), "a")

@@ -12,10 +12,11 @@ from django.test import Client
 
 from clients.models import ApiKey
 from jobs.api.links import path_to
-from jobs.live import progress
+from jobs.live.progress import Line, Publisher
 from jobs.models import Artifact, Build, Job
 from jobs.results import queries
 from simc import stage_reports
+from simc.report_merge import limited
 from tests.conftest import Api
 from tests.jobs.execution.test_stages import LATER, NAMES, PROFILE, STAND_IN, run_staged
 from tests.jobs.shards import sharded_runs
@@ -153,8 +154,14 @@ def test_messages_name_no_replicates(tmp_path: Path) -> None:
 def test_live_lines_name_no_replicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nprint(*names, sep='\\n', flush=True)\ntime.sleep(1)\nleave(names)")
     lines: list[str] = []
-    clean = progress.Publisher._clean
-    monkeypatch.setattr(progress.Publisher, "_clean", lambda *args: lines.append(clean(*args)) or lines[-1])
+    as_json = Publisher._as_json
+
+    def recorded(publisher: Publisher, line: Line) -> str:
+        entry = as_json(publisher, line)
+        lines.append(json.loads(entry)[1])
+        return entry
+
+    monkeypatch.setattr(Publisher, "_as_json", recorded)
     run_staged()
     assert set(NAMES) <= set(lines)
     assert not [line for line in lines if "~" in line]
@@ -186,8 +193,7 @@ def test_names_like_those_of_replicates_stay(tmp_path: Path, slots: int) -> None
 
 def test_a_report_that_is_too_large_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    limited = stage_reports.limited
-    monkeypatch.setattr(stage_reports, "limited", lambda file, size: limited(file, min(size, 1000)))
+    monkeypatch.setattr(stage_reports, "limited", lambda file, _: limited(file, 1000))
     job = run_staged()
     assert job.status == "completed"
     reason = "The reports of the stages cannot be merged: it would be larger than 1000 bytes."
