@@ -31,7 +31,7 @@ def main():
     sheet, *links = sys.argv[1:]
     path, tags_path = Path(sheet), Path(f"{sheet}.etags.json")
     tags = json.loads(tags_path.read_text()) if tags_path.exists() else {}
-    rows = list(csv.reader(path.open(newline="")))[1:] if path.exists() else []
+    rows = list(csv.reader(path.read_text().splitlines()))[1:] if path.exists() else []
     for link in links:
         response = requests.get(f"{link}/data.json", headers={"If-None-Match": tags.get(link, "")}, timeout=60)
         if response.status_code == 304:

@@ -121,7 +121,9 @@ def sim_type(job: Job, *, in_stages: bool) -> SimType:
     summary = job.summary or {}
     has_variants = "profilesets" in (summary.get("mainActor") or {})
     missed_variants = summary.get("not_reached", {}).get("profilesets", 0)
-    return SimType.ADVANCED if has_variants or missed_variants or job.other_characters else SimType.QUICK
+    # A job without a summary has only the number of actors in its profile.
+    has_several = "actors" in summary or job.other_characters
+    return SimType.ADVANCED if has_variants or missed_variants or has_several else SimType.QUICK
 
 
 def _text(text: str, *, name: str) -> Content:

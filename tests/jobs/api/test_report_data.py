@@ -248,6 +248,7 @@ def test_the_whole_jobs_report_comes_before_those_of_stages() -> None:
     [
         ({}, 0, "quick"),
         ({}, 3, "advanced"),
+        ({"actors": {"count": 2, "results": []}}, 0, "advanced"),
         ({"mainActor": {"profilesets": {"count": 1, "results": []}}}, 0, "advanced"),
         ({"not_reached": {"actors": 0, "profilesets": 4}}, 0, "advanced"),
     ],
