@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 # Addresses of the field's scripts (`jobs/api/compatible.py`)
-COMPATIBLE_PREFIXES = ("/sim/", "/api/job/", "/reports/", "/simbot/")
+COMPATIBLE_PREFIXES = ("/api/job/", "/reports/", "/simbot/")
 
 
 def is_compatible_path(path: str) -> bool:
     """Return whether a path is one of the field's scripts, and the deployment has these."""
-    return settings.COMPATIBLE_ADDRESSES and f"{path}/".startswith(COMPATIBLE_PREFIXES)
+    return settings.COMPATIBLE_ADDRESSES and (path == "/sim" or path.startswith(COMPATIBLE_PREFIXES))
 
 
 def base_url(request: "HttpRequest | Request") -> str:

@@ -369,7 +369,6 @@ def test_reports_are_those_of_the_share_link(
         f"/reports/{'x' * 22}/data.exe",
         f"/reports/{'x' * 23}/data.json",
         "/reports/",
-        "/sim/x",
     ],
 )
 def test_other_addresses_are_not_found(path: str) -> None:
