@@ -27,7 +27,7 @@ class McpView(Endpoint):
         """Answer a request with 200, and accept a notification with 202."""
         single_values(request.query_params, known=())
         _require_own_origin(request)
-        from jobs.mcp import server  # imported late: it loads the package (50 MB)
+        from jobs.mcp import server  # imported late: it loads the package (30 MB)
 
         server.require_known_version(request.headers.get("MCP-Protocol-Version"))
         call = Call(request=request, caller=cast(Caller, request.user), links=LinkBuilder.for_request(request))

@@ -178,6 +178,11 @@ def demoted(context: CaseContext) -> Any:
     return context.submit()
 
 
+@case(403, "origin_not_allowed")
+def another_site(context: CaseContext) -> Any:
+    return context.api.http.post("/mcp", "{}", content_type="application/json", headers={"origin": "https://x.y"})
+
+
 @case(
     402,
     "insufficient_credits_liability",

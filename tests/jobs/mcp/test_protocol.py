@@ -1,11 +1,14 @@
 """Messages of the MCP protocol at /mcp (docs/reference/mcp.md#transport)."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from tests.jobs.mcp.conftest import SUBMISSION, Mcp
+from tests.stack import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -135,3 +138,17 @@ def test_a_profile_with_any_characters_is_answered(mcp: Mcp) -> None:
         mcp.result("tools/call", {"name": "check", "arguments": {**SUBMISSION, "profile": text}})
     error = mcp.refusal("check", **{**SUBMISSION, "profile": "x" * ((2 << 20) + 1)})
     assert error["code"] == "profile_too_large"
+
+
+LOADED = """
+import sys
+import django
+django.setup()
+from django.urls import get_resolver
+get_resolver().url_patterns
+sys.exit("mcp" in sys.modules)
+"""
+
+
+def test_the_package_is_loaded_only_for_messages() -> None:
+    assert subprocess.run([sys.executable, "-c", LOADED], cwd=ROOT, check=False).returncode == 0
