@@ -9,6 +9,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from clients.models import ApiKey
+from simservice.api.operations import Operation, ResponseSpec
 from simservice.api.scopes import Scope
 from tests.factories import make_account, unknown_key
 from tests.routes import (
@@ -277,3 +278,9 @@ def test_pages_do_not_find_objects_of_other_accounts(route: str, browsers: dict[
     for method in ("get", "post"):
         assert getattr(browsers["owner"], method)(path, {"role": "viewer"}).status_code in (404, 405)
     assert {browsers["owner"].get(path).status_code, browsers["owner"].post(path).status_code} & {404}
+
+
+def test_a_change_that_states_no_scope_needs_the_highest() -> None:
+    operation = Operation(id="x", tag="x", summary="x", returns=ResponseSpec(description="x"))
+    assert operation.required_scope("GET") == Scope.READ
+    assert operation.required_scope("POST") == Scope.MANAGE

@@ -236,6 +236,7 @@ PAGES = {
     "history-none": "/history?character=Nobody",
     "clients": "/clients",
     "credits": "/credits",
+    "credits-notice": "/credits/notice",
     "usage": "/usage",
     "usage-by-client": "/usage?by=client",
     "usage-by-build": "/usage?by=build",

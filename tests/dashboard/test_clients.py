@@ -100,6 +100,46 @@ def test_a_key_can_be_renamed_and_revoked(owner: Membership) -> None:
     assert http.get("/v1/sim/jobs", headers={"authorization": f"Bearer {secret}"}).json()["code"] == "revoked_token"
 
 
+def test_a_new_key_can_submit_unless_another_scope_is_chosen(owner: Membership) -> None:
+    http, client = browser_of(owner), default_client(owner.account)
+    path = f"/dashboard/{owner.account}/clients/{client.pk}"
+    limited = {"scope": "read", "addresses": "203.0.113.7 2001:db8::/32"}
+    for fields in ({}, limited):
+        http.post(path, {"days": "0", "form": form_tokens.issue(owner.user.pk, "key"), **fields})
+    by_default, chosen = ApiKey.objects.order_by("pk")
+    assert (by_default.scope, by_default.addresses) == ("submit", [])
+    assert (chosen.scope, chosen.addresses) == ("read", ["203.0.113.7/32", "2001:db8::/32"])
+    assert "Read limited addresses" in text_of(http.get(path))
+    assert "203.0.113.7/32, 2001:db8::/32" in text_of(http.get(f"/dashboard/{owner.account}/keys/{chosen.pk}"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"scope": "admin"}, {"scope": "read", "addresses": "home"}, {"scope": "read", "addresses": "1" * 2000}],
+)
+def test_invalid_access_is_refused(fields: dict[str, str], owner: Membership) -> None:
+    key, _ = make_key(owner.account)
+    http, account = browser_of(owner), f"/dashboard/{owner.account}"
+    form = form_tokens.issue(owner.user.pk, "key")
+    for path in (f"{account}/clients/{key.client_id}", f"{account}/keys/{key.pk}/access"):
+        assert 'aria-invalid="true"' in http.post(path, {"days": "0", "form": form, **fields}).content.decode()
+    assert http.post(f"{account}/keys/{key.pk}/access", {}).status_code == 200
+    assert list(ApiKey.objects.values_list("scope", "addresses")) == [("manage", [])]
+
+
+def test_the_access_of_a_key_can_be_changed(owner: Membership) -> None:
+    key, secret = make_key(owner.account)
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/keys/{key.pk}"
+    assert http.post(f"{path}/access", {"scope": "read", "addresses": "127.0.0.1"}).status_code == 302
+    page = http.get(path).content.decode()
+    assert "applies to the next request" in page
+    assert '<option value="read" selected>' in page
+    sent = {"authorization": f"Bearer {secret}"}
+    assert http.post("/v1/sim/jobs", headers=sent).json()["code"] == "insufficient_scope"
+    http.post(f"{path}/access", {"scope": "read", "addresses": ""})
+    assert ApiKey.objects.get().addresses == []
+
+
 def test_a_viewer_sees_no_forms(owner: Membership) -> None:
     viewer = make_member(owner.account, role="viewer")
     key, _ = make_key(owner.account)

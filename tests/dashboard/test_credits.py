@@ -14,7 +14,7 @@ from billing import ledger, statement
 from billing.models import ALLOWED_MOVES, Entry, Grant, GrantReason, Pocket
 from billing.statement import Kind
 from clients.accounts import default_client
-from clients.models import Membership
+from clients.models import CreditsNotice, Membership
 from dashboard.account import credits as credit_pages
 from jobs.lifecycle import usage
 from jobs.models import DailyUsage
@@ -319,3 +319,16 @@ def test_days_without_jobs_are_shown(owner: Membership) -> None:
     labels = [row["used"].label for row in response.context["used"]]
     assert labels == [f"{earlier + timedelta(days=number):%Y-%m-%d}" for number in range((MONTH - earlier).days)]
     assert [row["share"] for row in response.context["used"]][:4] == ["0.0%", "0.0%", "100.0%", "0.0%"]
+
+
+def test_owners_choose_the_number_of_a_notice(owner: Membership) -> None:
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/credits/notice"
+    http.post(path, {"threshold": "500"})
+    assert 'value="500"' in http.get(path).content.decode()
+    for wrong in ("0", "-1", "x", str(10**12 + 1)):
+        assert 'aria-invalid="true"' in http.post(path, {"threshold": wrong}).content.decode()
+    assert CreditsNotice.objects.get().threshold == 500
+    http.post(path, {"threshold": ""})
+    assert not CreditsNotice.objects.exists()
+    member = make_member(owner.account, role="member")
+    assert browser_of(member).get(path).status_code == browser_of(member).post(path).status_code == 403

@@ -399,3 +399,14 @@ def test_a_new_secret_comes_with_code_that_verifies(client: Client, http: HttpCl
     for name in ("verify.py", "verify.js"):
         code = (Path(settings.BASE_DIR) / "examples" / "webhooks" / name).read_text()
         assert " ".join(code.split()) in text
+
+
+def test_a_webhook_can_get_events_about_low_credits(owner: Membership) -> None:
+    client = make_client(owner.account)
+    http, path = browser_of(owner), f"/dashboard/{owner.account}/clients/{client.pk}/webhook"
+    assert "has no webhook" in text_of(http.post(f"{path}/events", {"low_credits": "on"}, follow=True))
+    endpoints.install(client, "https://hooks.example.com/", by=SYSTEM)
+    for wanted in ("on", ""):
+        http.post(f"{path}/events", {"low_credits": wanted})
+        assert Endpoint.objects.get().reports_low_credits == bool(wanted)
+        assert ('low_credits" checked' in http.get(path).content.decode()) == bool(wanted)

@@ -302,9 +302,12 @@ def test_a_refused_file_does_not_prevent_the_others(simctl: Simctl, service: Ser
     assert "a.simc: The sentence of too_many_variants." in done.stderr
 
 
-def test_a_wrong_key_ends_the_submissions(simctl: Simctl, service: Service, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("status", "code"), [(401, "invalid_token"), (403, "insufficient_scope")])
+def test_a_refused_key_ends_the_submissions(
+    simctl: Simctl, service: Service, tmp_path: Path, status: int, code: str
+) -> None:
     (tmp_path / "a.simc").write_text(PROFILE)
-    service.answers["POST /v1/sim/jobs"] = [refusal(401, "invalid_token")]
+    service.answers["POST /v1/sim/jobs"] = [refusal(status, code)]
     done = simctl("run", *(3 * [str(tmp_path / "a.simc")]))
     assert done.returncode == Exit.REFUSED
     assert "2 more files were not submitted" in done.stderr

@@ -11,7 +11,10 @@ from simservice_client.errors import InvalidSignature, NotConfigured, UnknownEve
 from simservice_client.models import CreditsLowEvent, TerminalEvent
 
 TOLERANCE_SECONDS = 300
-EVENTS = {("job.terminal", "v1"): TerminalEvent, ("account.credits_low", "v1"): CreditsLowEvent}
+EVENTS: dict[tuple[str, str], type[TerminalEvent] | type[CreditsLowEvent]] = {
+    ("job.terminal", "v1"): TerminalEvent,
+    ("account.credits_low", "v1"): CreditsLowEvent,
+}
 UNKNOWN = "The request is from the service, but this version of the library does not know its event."
 
 
