@@ -396,3 +396,14 @@ def test_the_addresses_do_not_exist_without_the_setting(secret: str) -> None:
         assert (response.status_code, response.headers["Content-Type"]) == (404, unknown.headers["Content-Type"])
     assert refused(post(SIM, secret)) == (404, "not_found")
     assert Job.objects.count() == 1
+
+
+@pytest.mark.parametrize("place", ["header", "body"])
+def test_a_key_that_only_reads_cannot_submit(place: str, key: tuple[ApiKey, str]) -> None:
+    ApiKey.objects.update(scope="read")
+    response = post(SIM, key[1]) if place == "header" else post(SIM | {"apiKey": key[1]})
+    assert refused(response) == (403, "insufficient_scope")
+    job = make_job(key[0].client)
+    assert poll(str(job.pk), key[1]).status_code == 200
+    ApiKey.objects.update(scope="submit")
+    assert post(SIM | {"apiKey": key[1]}).status_code == 200
