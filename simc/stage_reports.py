@@ -40,7 +40,9 @@ class StageReports(Profilesets):
         collect(report, self, max_bytes=self.max_bytes)
         if is_base:
             report.seek(0)
-            self.base = self._file()
+            self.base = self.base or self._file()
+            self.base.seek(0)
+            self.base.truncate()
             shutil.copyfileobj(report, self.base)
 
     def read_results(self, events: Events) -> None:

@@ -7,7 +7,7 @@ import gzip
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,6 +20,7 @@ from billing.models import Entry, Pocket
 from jobs.enums import CLAIMED, ErrorCode, ShardStatus, Status
 from jobs.lifecycle import shard_moves
 from jobs.models import Artifact, Job, Run, Shard, ShardedStage
+from jobs.planning.multistage import SUFFIX
 from jobs.queue import sweep
 from tests.faults import shard_audit
 from tests.faults.fault_run import Observations
@@ -296,12 +297,16 @@ def completeness_violations(job: Job, history: StageHistory) -> Iterator[str]:
     if set(statuses.values()) != {DONE} or list(statuses) != list(range(len(statuses))):
         yield violation(Invariant.COMPLETE, f"{history.title()} completed with {statuses}")
     rows = merged_rows(job, history.stage["stage"])
-    owners = {name: number for number, text in history.texts.items() if number for name in PROFILESET.findall(text)}
+    # The report has the results of a profileset and its replicate under one name.
+    owners = defaultdict[str, set[int]](set)
+    for number, text in history.texts.items():
+        for name in PROFILESET.findall(text) if number else ():
+            owners[name.removesuffix(SUFFIX)].add(number)
     yield from name_problems(f"the report of {history.title()}", Counter(row["name"] for row in rows), owners)
     nonces = {number: nonce_of(shard) for number, shard in history.shards.items()}
     for row in rows:
-        counting = nonces.get(owners.get(row["name"], -1))
-        if row["max"] != counting:
+        counting = {nonces.get(number) for number in owners[row["name"]]}
+        if row["max"] not in counting:
             yield violation(
                 Invariant.ZOMBIE,
                 f"{history.title()} has a result of process {row['max']} for {row['name']}, not of {counting}",
@@ -311,14 +316,13 @@ def completeness_violations(job: Job, history: StageHistory) -> Iterator[str]:
 def merged_rows(job: Job, stage: int) -> list[dict[str, Any]]:
     """Return the profilesets in the report of a stage."""
     kind = Artifact.Kind.JSON_REPORT
-    for artifact in job.artifacts.all():
-        if artifact.kind == kind and artifact.stage in (None, stage):
-            with default_storage.open(artifact.storage_name) as stored:
-                rows: list[dict[str, Any]] = json.loads(gzip.decompress(stored.read()))["sim"]["profilesets"][
-                    "results"
-                ]
-            return rows
-    return []
+    reports = {artifact.stage: artifact for artifact in job.artifacts.all() if artifact.kind == kind}
+    found = reports.get(stage) or reports.get(None)
+    if found is None:
+        return []
+    with default_storage.open(found.storage_name) as stored:
+        rows: list[dict[str, Any]] = json.loads(gzip.decompress(stored.read()))["sim"]["profilesets"]["results"]
+    return rows
 
 
 def nonce_of(shard: Row) -> int | None:

@@ -127,7 +127,7 @@ def test_a_job_in_stages_runs_each_in_shards(tmp_path: Path) -> None:
     assert (job.status, job.slots_used) == ("completed", 2)
     assert results_of(job).keys() == set(NAMES)
     assert set(Run.objects.filter(shard__gt=0).values_list("stage", flat=True)) >= {1, 2}
-    assert len(contents(job, Artifact.Kind.JSON_REPORT)) == 3
+    assert len(contents(job, Artifact.Kind.JSON_REPORT)) == 4
     assert_billed_for_counting_tries(job)
     assert_nothing_left(job)
 
@@ -162,7 +162,7 @@ def test_replicates_run_in_shards(tmp_path: Path) -> None:
     make_simulator(tmp_path, "print(*names, sep='\\n')")
     job = conducted(text=STAGED, multi_stage=True)
     first = contents(job, Artifact.Kind.STDOUT_LOG)[0].partition("[shard 2")[2]
-    assert sorted(re.findall("set .*", first)) == sorted([*NAMES, *(f"{name}~replicate" for name in NAMES)])
+    assert sorted(re.findall("set .*", first)) == sorted([*NAMES, *NAMES])
 
 
 def test_the_stage_with_the_html_report_runs_whole(tmp_path: Path) -> None:
