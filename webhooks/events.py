@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Count, Min, QuerySet
@@ -23,7 +23,6 @@ QUEUE = "webhooks"
 # More messages than this would not wake any further worker.
 MAX_ANNOUNCEMENTS = 10
 KIND, VERSION = "job.terminal", "v1"
-LOW_CREDITS: Final = "account.credits_low"
 SQL = load(__file__)
 
 

@@ -3,8 +3,7 @@
 import json
 from urllib.parse import urljoin
 
-from webhooks.events import LOW_CREDITS
-from webhooks.models import Delivery, Event
+from webhooks.models import LOW_CREDITS, Delivery, Event
 
 REDIRECT = "Configure the final URL; redirects are not followed."
 BY_STATUS = {

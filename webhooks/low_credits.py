@@ -17,7 +17,7 @@ from clients.models import CreditsNotice
 from simservice.web import mail
 from webhooks import events
 from webhooks.maintenance import MAIL_RETRY_AFTER
-from webhooks.models import Endpoint
+from webhooks.models import LOW_CREDITS, Endpoint
 
 BATCH = 1_000
 # A second fall waits this long: reservations of jobs come and go, and would cause a notice for each.
@@ -65,7 +65,7 @@ def compare(account_id: int) -> bool:
     payload = {"available": available, "threshold": notice.threshold}
     wanted = Endpoint.objects.filter(client__account=account_id, disabled_at=None, reports_low_credits=True)
     for endpoint in wanted.order_by("pk"):
-        events.record(endpoint.pk, job_id=None, payload=payload, kind=events.LOW_CREDITS)
+        events.record(endpoint.pk, job_id=None, payload=payload, kind=LOW_CREDITS)
     return True
 
 

@@ -1,6 +1,7 @@
 """Webhook endpoints, events and the attempts to deliver them."""
 
 import secrets
+from typing import Final
 
 from django.db import models
 from django.db.models import Q
@@ -8,6 +9,9 @@ from django.db.models.functions import Now
 
 from clients.models import Client
 from simservice.network.addresses import MAX_URL
+
+# The kind of an event that is not about a job
+LOW_CREDITS: Final = "account.credits_low"
 
 
 def event_name() -> str:

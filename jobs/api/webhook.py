@@ -13,7 +13,7 @@ from jobs.api.base import EXAMPLE_COMPLETED, EXAMPLE_JOB_ID
 from jobs.enums import ErrorCode
 from simservice.api.operations import WEBHOOKS, Body, Parameter, Webhook
 from simservice.shapes import Id, Rule, Time
-from webhooks.events import LOW_CREDITS
+from webhooks.models import LOW_CREDITS
 
 
 class TerminalPayload(TypedDict):
