@@ -133,9 +133,7 @@ async def through_a_restart(stack: Stack, checked: Checked) -> str:
 
 async def explain_a_failure(checked: Checked) -> None:
     """Run what fails, cancel what runs, and ask why they ended."""
-    failing = (await checked.call("run", profile='mage="Frosty"\nmax_time=abc\n', channel="latest"))["job"][
-        "id"
-    ]
+    failing = (await checked.call("run", profile='mage="Frosty"\nmax_time=abc\n', channel="latest"))["job"]["id"]
     while not (await checked.call("wait", jobId=failing))["hasEnded"]:
         pass
     explained = await checked.call("explain", jobId=failing)
