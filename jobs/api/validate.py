@@ -197,7 +197,7 @@ class ValidateView(JobsEndpoint):
 
 
 def validation(submission: Submission, request: Request, *, names: AbstractContextManager[None]) -> Validation:
-    """Return what would happen to a submission of the caller now. `names` names fields in errors as they were sent."""
+    """Return what would happen to a submission of the caller now. In `names`, errors name fields as sent."""
     key = cast(Caller, request.user).key
     found = dry_run.run(submission, sender=Sender(key.client, key))
     links = LinkBuilder.for_request(request)
