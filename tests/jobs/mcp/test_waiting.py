@@ -33,7 +33,7 @@ SOON_SECONDS = 15.0
 # Several looks for changes
 QUIET_SECONDS = 1.0
 FAILED = Outcome(status=Status.FAILED, error_code="queue_timeout")
-UNREAD = 20
+UNREAD = 10
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_clients_that_never_read_delay_nobody(web: WebServer, key: tuple[ApiKey,
     for client in clients:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(0)
-    sent = message(key[1], "tools/list", {}) * 40
+    sent = message(key[1], "tools/list", {}) * 200
     for client in clients:
         send_some(client, sent)
     started = time.monotonic()
