@@ -27,7 +27,9 @@ def main():
     baseline = report["sim"]["players"][0]["collected_data"]["dps"]["mean"]
     print(f"{about['title']} ({about['simType']}, {report['version']})")
     for name, mean, error in entries_of(report):
-        print(f"{mean:12.1f} ± {error:.1f}  {mean / baseline - 1:+.2%}  {name}")
+        # A job that was stopped early may not have simulated the baseline.
+        gain = f"{mean / baseline - 1:+.2%}" if baseline else ""
+        print(f"{mean:12.1f} ± {error:.1f}  {gain}  {name}")
 
 
 if __name__ == "__main__":
