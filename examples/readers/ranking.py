@@ -5,10 +5,11 @@ python ranking.py https://sim.example.com/share/q7VvT0m1xk2bY9d4sLwJ3A
 
 import json
 import sys
+from typing import Any
 from urllib.request import urlopen
 
 
-def entries_of(report):
+def entries_of(report: dict[str, Any]) -> list[tuple[str, float, float]]:
     """Return name, DPS and margin of error of each profileset, or else of each actor, best first."""
     sim = report["sim"]
     results = sim.get("profilesets", {}).get("results", [])
@@ -20,7 +21,7 @@ def entries_of(report):
     return sorted(entries, key=lambda entry: -entry[1])
 
 
-def main():
+def main() -> None:
     with urlopen(f"{sys.argv[1]}/data.json") as response:  # noqa: S310 - the link is yours
         report = json.load(response)
     about = report["simbot"]
