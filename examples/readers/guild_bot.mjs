@@ -18,8 +18,9 @@ const lines = [
 ];
 if (results.length) {
   const best = results.reduce((a, b) => (b.mean > a.mean ? b : a));
-  const gain = ((best.mean / baseline - 1) * 100).toFixed(1);
-  lines.push(`Best of ${results.length}: ${best.name} (${gain} %)`);
+  // A job that was stopped early may not have simulated the baseline.
+  const gain = baseline ? ` (${((best.mean / baseline - 1) * 100).toFixed(1)} %)` : "";
+  lines.push(`Best of ${results.length}: ${best.name}${gain}`);
 }
 if (simbot.meta.partial) lines.push("The simulation was stopped early.");
 console.log(lines.join("\n"));

@@ -10,13 +10,14 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import requests
 
 COLUMNS = ["link", "player", "date", "set", "gain"]
 
 
-def rows_of(link, report):
+def rows_of(link: str, report: dict[str, Any]) -> list[list[Any]]:
     """Return a row for each profileset that gains damage, best first; one row without a set if none does."""
     player = report["sim"]["players"][0]
     baseline = player["collected_data"]["dps"]["mean"]
@@ -27,11 +28,11 @@ def rows_of(link, report):
     return [[link, player["name"], date, name, gain] for gain, name in upgrades]
 
 
-def main():
+def main() -> None:
     sheet, *links = sys.argv[1:]
     path, tags_path = Path(sheet), Path(f"{sheet}.etags.json")
     tags = json.loads(tags_path.read_text()) if tags_path.exists() else {}
-    rows = list(csv.reader(path.read_text().splitlines()))[1:] if path.exists() else []
+    rows: list[list[Any]] = list(csv.reader(path.read_text().splitlines()))[1:] if path.exists() else []
     for link in links:
         response = requests.get(f"{link}/data.json", headers={"If-None-Match": tags.get(link, "")}, timeout=60)
         if response.status_code == 304:

@@ -5,10 +5,11 @@ python ranking.py https://sim.example.com/share/q7VvT0m1xk2bY9d4sLwJ3A
 
 import json
 import sys
+from typing import Any
 from urllib.request import urlopen
 
 
-def entries_of(report):
+def entries_of(report: dict[str, Any]) -> list[tuple[str, float, float]]:
     """Return name, DPS and margin of error of each profileset, or else of each actor, best first."""
     sim = report["sim"]
     results = sim.get("profilesets", {}).get("results", [])
@@ -20,14 +21,16 @@ def entries_of(report):
     return sorted(entries, key=lambda entry: -entry[1])
 
 
-def main():
+def main() -> None:
     with urlopen(f"{sys.argv[1]}/data.json") as response:  # noqa: S310 - the link is yours
         report = json.load(response)
     about = report["simbot"]
     baseline = report["sim"]["players"][0]["collected_data"]["dps"]["mean"]
     print(f"{about['title']} ({about['simType']}, {report['version']})")
     for name, mean, error in entries_of(report):
-        print(f"{mean:12.1f} ± {error:.1f}  {mean / baseline - 1:+.2%}  {name}")
+        # A job that was stopped early may not have simulated the baseline.
+        gain = f"{mean / baseline - 1:+.2%}" if baseline else ""
+        print(f"{mean:12.1f} ± {error:.1f}  {gain}  {name}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import tracemalloc
 import zlib
 from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -165,7 +166,7 @@ def test_a_job_that_has_not_ended_has_no_files(file: str) -> None:
 
 @pytest.mark.parametrize("file", list(DataFile))
 def test_files_end_with_the_retention(job: Job, file: str) -> None:
-    Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - GRACE - timezone.timedelta(days=400))
+    Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - GRACE - timedelta(days=400))
     assert fetch(job, file)[0].status_code == 404
 
 
