@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, cast
 from jobs.enums import MultistageReason, StageLabel, VerdictKind
 from jobs.models import Job
 from jobs.results import verdicts
-from jobs.results.details import Item
+from jobs.results.details import Item, ItemFields
 from jobs.results.verdicts import MAX_NAMES
 from simservice.shapes import Count, Rule
 
@@ -46,7 +46,7 @@ class Profilesets(TypedDict):
     results: Annotated[list[ProfilesetFigures], Rule(maxItems=200)]
 
 
-class IdentifiedItem(Item):
+class IdentifiedItem(ItemFields):
     """A piece of gear with an item id."""
 
     id: int

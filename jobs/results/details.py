@@ -39,17 +39,22 @@ Name = Annotated[str, Rule(maxLength=300)]
 Numbers = Annotated[Mapping[str, float], Rule(maxProperties=MAX_NAMES)]
 
 
-class Item(TypedDict):
-    """A piece of gear."""
+class ItemFields(TypedDict):
+    """The fields of a piece of gear, without its item id."""
 
     slot: str
     name: str
-    id: NotRequired[int]
     ilevel: NotRequired[int]
     bonusIds: NotRequired[list[int]]
     gemIds: NotRequired[list[int]]
     enchantId: NotRequired[int]
     craftedStatIds: NotRequired[Annotated[list[int], "Ids of the stats that a crafted item was made with"]]
+
+
+class Item(ItemFields):
+    """A piece of gear."""
+
+    id: NotRequired[int]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -415,13 +415,13 @@ class IdentifiedItem(Model):
 
     slot: str
     name: str
-    id: int
     ilevel: int | None = None
     bonus_ids: list[int] | None = key("bonusIds", default=None)
     gem_ids: list[int] | None = key("gemIds", default=None)
     enchant_id: int | None = key("enchantId", default=None)
     crafted_stat_ids: list[int] | None = key("craftedStatIds", default=None)
     """Ids of the stats that a crafted item was made with."""
+    id: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -430,13 +430,13 @@ class Item(Model):
 
     slot: str
     name: str
-    id: int | None = None
     ilevel: int | None = None
     bonus_ids: list[int] | None = key("bonusIds", default=None)
     gem_ids: list[int] | None = key("gemIds", default=None)
     enchant_id: int | None = key("enchantId", default=None)
     crafted_stat_ids: list[int] | None = key("craftedStatIds", default=None)
     """Ids of the stats that a crafted item was made with."""
+    id: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
