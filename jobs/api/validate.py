@@ -203,10 +203,10 @@ class ValidateView(JobsEndpoint):
     @documented(VALIDATE_JOB)
     def post(self, request: Request) -> Response:
         submission = read_submission(request)
-        self.deprecated_fields = accept.deprecated_fields(submission)
+        self.submissions = [submission]
         found = dry_run.run(submission, sender=Sender(self.caller().client, self.caller().key))
         links = self.links()
-        notices = [deprecation(field, links) for field in self.deprecated_fields]
+        notices = [deprecation(field, links) for field in accept.deprecated_fields(submission)]
         refusal = refused(_named_as_sent(found.refusal, request), request) if found.refusal else _failure(found)
         return Response(_validation(found, refusal=refusal, deprecations=notices))
 
