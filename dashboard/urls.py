@@ -81,7 +81,6 @@ urlpatterns = [
     path("docs.md", text_pages.start, name="docs_text"),
     path("docs/operations/<slug:resource>.md", text_pages.resource, name="resource_text"),
     path("docs/objects/<slug:name>.md", text_pages.object_page, name="object_text"),
-    path("docs/guides.md", text_pages.guide, name="guides_text"),
     path("docs/guides/<slug:guide>.md", text_pages.guide, name="guide_text"),
     path("docs/<slug:page>.md", text_pages.rules, name="reference_text"),
     path("docs", docs.docs, name="docs"),

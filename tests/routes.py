@@ -47,7 +47,6 @@ TEXTS = (
     "llms.txt",
     "llms-full.txt",
     "docs.md",
-    "docs/guides.md",
     "docs/guides/<slug:guide>.md",
     "docs/<slug:page>.md",
     "docs/operations/<slug:resource>.md",

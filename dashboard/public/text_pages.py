@@ -80,7 +80,7 @@ def start(request: HttpRequest) -> str:
 
 
 @_responds_with("text/markdown")
-def guide(request: HttpRequest, guide: str = INDEX) -> str:
+def guide(request: HttpRequest, guide: str) -> str:
     """Return a guide, or the list of guides."""
     if guide not in FILES:
         raise Http404
@@ -89,10 +89,11 @@ def guide(request: HttpRequest, guide: str = INDEX) -> str:
 
 @_responds_with("text/markdown")
 def rules(request: HttpRequest, page: str) -> str:
-    """Return a page of the reference."""
-    if page not in REFERENCE:
+    """Return a page of the reference, or the list of guides, whose page is beside them."""
+    files = {**REFERENCE, "guides": FILES[INDEX]}
+    if page not in files:
         raise Http404
-    return _file_text(request, REFERENCE[page])
+    return _file_text(request, files[page])
 
 
 @_responds_with("text/markdown")

@@ -1,6 +1,6 @@
 """Base view, common types and example values of the jobs API."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -13,6 +13,8 @@ from jobs.api import deprecations
 from jobs.api.links import LinkBuilder
 from jobs.enums import Priority
 from jobs.results import queries
+from jobs.submission import accept
+from jobs.submission.request import Submission
 from simservice.api.endpoint import Endpoint
 from simservice.api.operations import Header, Link, Parameter, Source
 from simservice.api.revalidation import ETAG, IF_NONE_MATCH, NOT_MODIFIED, revalidate
@@ -66,8 +68,8 @@ class JobsEndpoint(Endpoint):
     common_headers: Sequence[Header] = ACTIVE_JOB_HEADERS
     # The number of the account's unfinished jobs, or None if this request has not counted them.
     active_jobs: int | None = None
-    # The deprecated fields of the request
-    deprecated_fields: Collection[str] = ()
+    # The submissions in the request
+    submissions: Iterable[Submission] = ()
 
     def caller(self) -> Caller:
         return cast(Caller, self.request.user)
@@ -77,9 +79,9 @@ class JobsEndpoint(Endpoint):
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         final = super().finalize_response(request, response, *args, **kwargs)
-        if self.deprecated_fields:
+        if deprecated := {field for each in self.submissions for field in accept.deprecated_fields(each)}:
             docs_url = self.links().docs("deprecations")
-            for name, value in deprecations.headers_for(self.deprecated_fields, docs_url=docs_url).items():
+            for name, value in deprecations.headers_for(deprecated, docs_url=docs_url).items():
                 final[name] = value
         caller = getattr(request, "user", None) if final.status_code < 400 else None
         if isinstance(caller, Caller):

@@ -25,7 +25,6 @@ from jobs.api.submission import (
     refused,
 )
 from jobs.api.submission_request import EXAMPLE_SMALL_REQUEST, SubmissionFields, from_json
-from jobs.submission import accept
 from jobs.submission.accept import Replay
 from jobs.submission.batch import MAX_JOBS, Batch
 from jobs.submission.request import Submission
@@ -114,9 +113,7 @@ class BatchView(JobsEndpoint):
         entries = validated(BatchFields(data=request.data))["jobs"]
         rate_limits.spend_more(request, self.caller().account, len(entries) - 1)
         submissions, outcomes = read_entries(entries, request)
-        self.deprecated_fields = {
-            field for submission in submissions.values() for field in accept.deprecated_fields(submission)
-        }
+        self.submissions = submissions.values()
         links = self.links()
         batch = Batch(
             api_key=self.caller().key,

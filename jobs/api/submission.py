@@ -168,7 +168,7 @@ class SubmissionView(JobsEndpoint):
     @documented(SUBMIT_JOB)
     def post(self, request: Request) -> HttpResponse:
         submission = read_submission(request)
-        self.deprecated_fields = accept.deprecated_fields(submission)
+        self.submissions = [submission]
         key = self.caller().key
         keyed = ByIdempotencyKey(key, idempotency_key(request), submission, render=self.render_accepted)
         with submission_request.named_as_sent(request):

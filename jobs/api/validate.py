@@ -209,7 +209,7 @@ class ValidateView(JobsEndpoint):
     @documented(VALIDATE_JOB)
     def post(self, request: Request) -> Response:
         submission = read_submission(request)
-        self.deprecated_fields = accept.deprecated_fields(submission)
+        self.submissions = [submission]
         names = submission_request.named_as_sent(request)
         return Response(validation(submission, request, names=names))
 

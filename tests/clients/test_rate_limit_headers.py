@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import Client as HttpClient
-from limits import RateLimitItem
+from limits import RateLimitItem, RateLimitItemPerMinute
 from pytest_django import Settings
 
 from clients import rate_limits
@@ -140,6 +140,6 @@ def test_requests_without_a_key_are_described_where_they_are_limited(settings: S
 
 
 def test_a_window_that_is_not_used_up_shows_when_one_more_is_free() -> None:
-    limit = rate_limits.Limit("reads", 1, rate_limits.RateLimitItemPerMinute(100))
+    limit = rate_limits.Limit("reads", 1, RateLimitItemPerMinute(100))
     window = rate_limits._window(limit, Counters(0, 0, 40, 90.5))
     assert (window.state(), window.policy()) == ('"reads";r=60;t=31', '"reads";q=100;w=60')

@@ -32,7 +32,9 @@ class Reader:
 
     def profile(self) -> str:
         """Return the example profile."""
-        return re.findall(r"```\w*\n(.*?)```", self.text, re.DOTALL)[0]
+        found = re.search(r"```\w*\n(.*?)```", self.text, re.DOTALL)
+        assert found
+        return found[1]
 
     def send(self, step: str, *, body: str | None = None, **values: str) -> Any:
         """Send the request of a step, which the OpenAPI document must describe."""

@@ -20,7 +20,7 @@ def test_the_program_knows_no_address_of_the_api(stack: Stack) -> None:
         re.findall(r"/v1|/docs|jobs|profileset|completed|mainActor|verdict\.text", source.partition('"""\n\n')[2])
         == []
     )
-    command = [sys.executable, PROGRAM, stack.ready["url"], stack.ready["apiKey"]]
+    command = [sys.executable, str(PROGRAM), stack.ready["url"], stack.ready["apiKey"]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     (job,) = stack.call("GET", "jobs?limit=1")["jobs"]

@@ -172,7 +172,7 @@ def test_a_head_request_has_the_headers_of_get(artifact: Artifact, headers: dict
     get_response: Any = HttpClient().get(path, headers=headers)
     head = HttpClient().head(path, headers=headers)
     assert len(b"".join(get_response.streaming_content)) == int(get_response.headers["Content-Length"])
-    counted = {"X-Request-Id", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+    counted = {"X-Request-Id", "RateLimit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
     assert {(name, value) for name, value in head.items() if name not in counted} == {
         (name, value) for name, value in get_response.items() if name not in counted
     }
