@@ -146,7 +146,7 @@ def configure(spec: WorkerSpec) -> None:
 
     # Slices short enough that fast jobs need a second one.
     vars(accept)["SLICE_SECONDS"] = vars(time_limits)["SLICE_SECONDS"] = 3
-    time_limits.MIN_AHEAD_SECONDS = 2
+    vars(time_limits)["MIN_AHEAD_SECONDS"] = 2
     cut_into_short_shards()
 
 

@@ -39,7 +39,7 @@ def submit(api: Api, priority: str = "standard", **runtime: int) -> Any:
     return api.post("jobs", BODY | {"priority": priority, "runtime": runtime})
 
 
-def capped(variant: str, seconds: int) -> dict[str, int]:
+def capped(variant: str, seconds: int) -> dict[str, Any]:
     """Return a cap that is reserved in full."""
     return {"maxCredits": 32 * seconds} if variant == "C" else {"maxRuntimeSeconds": seconds}
 

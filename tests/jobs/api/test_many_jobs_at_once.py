@@ -73,7 +73,7 @@ def test_a_new_account_can_reserve_all_parts(api: Api, account: Account, setting
 
 def test_an_estimate_decides_the_reservation(api: Api, account: Account) -> None:
     end_job(account, BuildFactory.create())
-    body = {"profile": {"text": PROFILE}, "runtime": {"maxRuntimeSeconds": 1800}}
+    body: dict[str, Any] = {"profile": {"text": PROFILE}, "runtime": {"maxRuntimeSeconds": 1800}}
     seconds = api.post("jobs/validate", BODY | body).json()["estimate"]["credits"]["high"] // RATE
     assert held(submit(api, **body)) == (seconds + 15) * RATE < SLICE
     long = body | {"profile": {"text": PROFILE + "iterations=50000\n"}}
