@@ -59,7 +59,8 @@ class Tool:
 
 
 def check(call: Call, arguments: Arguments) -> Validation:
-    """Return what would happen to a submission now."""
+    """Return what would happen to a submission now. Raises what `require_submit` raises: it spends a limit."""
+    require_submit(call.caller)
     rate_limits.spend_check(call.request, call.account)
     return validation(read_submission(arguments), call.request, names=argument_names())
 

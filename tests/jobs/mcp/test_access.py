@@ -55,13 +55,22 @@ def test_a_key_is_needed(mcp: Mcp) -> None:
 
 def test_a_key_that_can_only_read_cannot_spend(reader: Mcp, key: tuple[ApiKey, str]) -> None:
     job = make_job(client=key[0].client)
-    assert reader.refusal("run", **SUBMISSION)["code"] == "read_only_key"
+    for tool in ("run", "check", "estimate"):
+        assert reader.refusal(tool, **SUBMISSION)["code"] == "read_only_key"
     task = {"name": "run", "arguments": SUBMISSION, "task": {}}
     assert reader.error("tools/call", task) == (-32602, "read_only_key")
     assert reader.error("tasks/cancel", {"taskId": str(job.pk)}) == (-32602, "read_only_key")
     job.refresh_from_db()
     assert job.status == "pending"
     assert Job.objects.count() == 1
+
+
+def test_a_key_with_the_scope_read_cannot_spend(mcp: Mcp, key: tuple[ApiKey, str]) -> None:
+    ApiKey.objects.filter(pk=key[0].pk).update(scope="read")
+    for tool in ("run", "check", "estimate"):
+        refusal = mcp.refusal(tool, **SUBMISSION)
+        assert (refusal["code"], refusal["meta"]) == ("insufficient_scope", {"required": "submit", "scope": "read"})
+    assert not Job.objects.exists()
 
 
 @pytest.mark.usefixtures("build")
@@ -72,8 +81,6 @@ def test_a_key_that_can_only_read_can_use_the_other_tools(reader: Mcp, key: tupl
             reader.call(name, jobId=str(first.pk))
     reader.call("compare", jobIds=[str(first.pk), str(second.pk)])
     reader.call("credits")
-    reader.call("check", **SUBMISSION)
-    reader.call("estimate", **SUBMISSION)
     assert reader.result("tasks/get", {"taskId": str(first.pk)})["status"] == "completed"
 
 
