@@ -23,7 +23,10 @@ from jobs.results import details
 from tests.conftest import Api
 from tests.factories import BuildFactory, make_job, make_running_job, start_attempt
 
-SUMMARY = {"metric": "dps", "mainActor": {"name": "A", "mean": 5.0, "mean_error": 0.5, "gear": [{"slot": "head"}]}}
+SUMMARY: dict[str, Any] = {
+    "metric": "dps",
+    "mainActor": {"name": "A", "mean": 5.0, "mean_error": 0.5, "gear": [{"slot": "head"}]},
+}
 DETAILS = {"version": 1, "fight": {"targets": 1}, "actors": [{"name": "A"}]}
 RESULT_QUERIES = 3
 HTML = b"<!doctype html><script>alert(1)</script>" + b"x" * 5000

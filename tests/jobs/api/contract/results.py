@@ -21,15 +21,15 @@ from tests.jobs.api.contract.types import (
 
 FIGURES = dict.fromkeys(("mean", "mean_error", "mean_stddev", "stddev", "min", "max"), NUMBER)
 RANKED = an_object({"name": TEXT} | FIGURES)
-NUMBERS = {
+ITEM_NUMBERS = {
     "ilevel": COUNT,
     "bonusIds": many(COUNT),
     "gemIds": many(COUNT),
     "enchantId": COUNT,
     "craftedStatIds": many(COUNT),
 }
-ITEM = an_object({"slot": TEXT, "name": TEXT}, id=COUNT, **NUMBERS)
-IDENTIFIED_ITEM = an_object({"slot": TEXT, "name": TEXT, "id": COUNT}, **NUMBERS)
+ITEM = an_object({"slot": TEXT, "name": TEXT}, id=COUNT, **ITEM_NUMBERS)
+IDENTIFIED_ITEM = an_object({"slot": TEXT, "name": TEXT, "id": COUNT}, **ITEM_NUMBERS)
 MAIN_ACTOR = an_object(
     {"name": TEXT} | FIGURES,
     profilesets=an_object(
