@@ -10,7 +10,7 @@ if (!response.ok) {
 }
 const { sim, simbot } = await response.json();
 const [player, ...others] = sim.players;
-const baseline = player.collected_data.dps.mean;
+const baseline = player.collected_data.dps?.mean ?? 0;
 const results = sim.profilesets?.results ?? [];
 const lines = [
   `**${simbot.title}** on ${new Date(simbot.date).toISOString().slice(0, 10)}`,

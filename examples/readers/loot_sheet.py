@@ -17,15 +17,22 @@ import requests
 COLUMNS = ["link", "player", "date", "set", "gain"]
 
 
+def harmless(text: str) -> str:
+    """Return a name, which anyone can choose, in one line that no spreadsheet takes for a formula."""
+    line = " ".join(text.split())
+    return f"'{line}" if line.startswith(("=", "+", "-", "@")) else line
+
+
 def rows_of(link: str, report: dict[str, Any]) -> list[list[Any]]:
     """Return a row for each profileset that gains damage, best first; one row without a set if none does."""
     player = report["sim"]["players"][0]
-    baseline = player["collected_data"]["dps"]["mean"]
+    baseline = player["collected_data"].get("dps", {}).get("mean", 0)
     date = datetime.fromtimestamp(report["simbot"]["date"] / 1000, UTC).date().isoformat()
-    results = report["sim"].get("profilesets", {}).get("results", [])
+    # A job that was stopped early may not have simulated the baseline, without which no gain is known.
+    results = report["sim"].get("profilesets", {}).get("results", []) if baseline else []
     gains = sorted(((each["mean"] - baseline, each["name"]) for each in results), reverse=True)
-    upgrades = [(round(gain), name) for gain, name in gains if gain > 0] or [(0, "")]
-    return [[link, player["name"], date, name, gain] for gain, name in upgrades]
+    upgrades = [(round(gain), harmless(name)) for gain, name in gains if gain > 0] or [(0, "")]
+    return [[link, harmless(player["name"]), date, name, gain] for gain, name in upgrades]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ export async function read(link, tag = "") {
 /** Return one line about a report. */
 export function describe({ sim, simbot }) {
   const results = [...(sim.profilesets?.results ?? [])].sort((a, b) => b.mean - a.mean);
-  const dps = Math.round(sim.players[0].collected_data.dps.mean);
+  const dps = Math.round(sim.players[0].collected_data.dps?.mean ?? 0);
   return `${simbot.title}: ${dps} DPS${results.length ? `, best of ${results.length}: ${results[0].name}` : ""}`;
 }
 

@@ -298,8 +298,7 @@ def credit_state(account: Account) -> CreditState:
     """Return what an account can spend. One query."""
     found = ledger.balances(account)
     return {
-        # A correction can leave a debt.
-        "available": max(found.available, 0),
+        "available": found.available,
         "isSuspended": account.suspended_at is not None,
         "creditsPerSecond": account.plan.credits_per_second,
         "maxCreditsPerJob": account.plan.max_credits_per_job,

@@ -7,16 +7,12 @@ from rest_framework.request import Request
 
 from billing.models import Account
 from clients.authentication import Caller, require_scope
-from clients.rate_limits import length_of
 from jobs.api.links import LinkBuilder
 from jobs.api.polling import state_of, states_of
 from jobs.live.progress import progress_of
 from jobs.models import Job
 from simservice.api.scopes import Scope
 from simservice.web.waiting import ReadStates, park
-
-# A message that waits stays in memory. Those of tools that wait have a few hundred bytes.
-MAX_WAITING_BYTES = 4 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +36,7 @@ class Call:
         self._park(job, state=False, seconds=seconds, read_states=_have_ended)
 
     def _park(self, job: Job, *, state: Hashable, seconds: float, read_states: ReadStates) -> None:
-        if seconds and not job.is_terminal and length_of(self.request) <= MAX_WAITING_BYTES:
+        if seconds and not job.is_terminal:
             meta, owner = self.request.META, self.account.pk
             park(meta, owner=owner, subject=job.pk, state=state, seconds=seconds, read_states=read_states)
 

@@ -4,6 +4,7 @@ A page whose address only has a trailing slash too many, or lacks one, is a redi
 """
 
 import json
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -28,6 +29,8 @@ from simservice.api.errors import (
 )
 
 API_PREFIXES = ("/v1/", "/artifacts/", "/manifests/")
+# Report data under a share link (`jobs/api/report_data.py`)
+REPORT_DATA = re.compile(r"/share/[^/]+/(?:data|input|output|report)\.[^/]+")
 JSON = "application/json"
 FOR_BROWSERS = "Only a logged-in browser can send this request. API addresses begin with /v1/."
 INVALID = "The request is invalid."
@@ -49,9 +52,10 @@ def render_error(request: HttpRequest, error: ApiError) -> HttpResponse:
 
 
 def is_api_path(path: str) -> bool:
-    """Return whether a path belongs to the API, MCP, artifacts or manifests, whose clients are programs."""
+    """Return whether a path belongs to the API, MCP, artifacts, manifests or report data, read by programs."""
     path = "/" + path.lstrip("/")
-    return path.startswith(API_PREFIXES) or path in ("/v1", "/mcp") or is_compatible_path(path)
+    is_api = path.startswith(API_PREFIXES) or path in ("/v1", "/mcp") or REPORT_DATA.fullmatch(path)
+    return bool(is_api) or is_compatible_path(path)
 
 
 def wants_json(request: HttpRequest) -> bool:

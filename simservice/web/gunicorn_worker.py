@@ -33,6 +33,8 @@ from simservice.web.waiting import RESERVE, WAITED, Places, Wait, WaitPoller
 
 # Limit on bodies in temporary files, for all connections together.
 MAX_SPOOLED_BYTES = 256 << 20
+# A request that waits keeps its body, and is not closed to make room for another one.
+MAX_PARKED_BYTES = 4 << 10
 # File descriptors that are reserved for other uses than connections and their temporary files.
 OTHER_DESCRIPTORS = 128
 CHECK_SECONDS = 0.25
@@ -166,7 +168,7 @@ class Worker(ThreadWorker):
     def finish_request(self, conn: Connection, fs: "Future[bool]") -> None:
         """Wait for the connection's next request, or for its end."""
         if conn.wanted:
-            # With its body, which is read again after the wait
+            # With its body, which is read again after the wait: it has at most `MAX_PARKED_BYTES`
             self.park(conn, conn.wanted)
             return
         self.discard_body(conn)
@@ -226,8 +228,9 @@ class Worker(ThreadWorker):
         self.wsgi: Any = self.answer
 
     def reserve(self, owner: Hashable) -> bool:
-        """Reserve a place for a wait, if the owner can have one."""
-        return self.alive and self.places.reserve(owner)
+        """Reserve a place for a wait, if the request is small and the owner can have one. Runs in a thread."""
+        is_small = self.handled.connection.body.size <= MAX_PARKED_BYTES
+        return is_small and self.alive and self.places.reserve(owner)
 
     def answer(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Call the application. Raises LongPoll if the request has to wait. Runs in a thread."""

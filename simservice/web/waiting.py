@@ -81,7 +81,7 @@ def park(
     """Ask the web server to park the request while `subject` is in `state`, for at most `seconds`.
 
     Does nothing if the request has waited, and its subject has changed or its time is over, or if the server has no
-    place for another wait of `owner`.
+    place for another wait of `owner`, or for one of a request with a large body.
     """
     waited: Wait | None = meta.get(WAITED)
     ends_at = waited.ends_at if waited else time.monotonic() + seconds

@@ -7,6 +7,7 @@ MATCH and MAX: the spreadsheet itself would need an account.
 import csv
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -206,3 +207,28 @@ class Sheet:
 def number_of(text: str) -> Any:
     """Return a cell as a spreadsheet reads it."""
     return float(text) if re.fullmatch(r"-?\d+(\.\d+)?(e[+-]?\d+)?", text) else text
+
+
+def test_names_in_a_loot_sheet_are_no_formulas() -> None:
+    rows_of = runpy.run_path(str(FOLDER / "loot_sheet.py"))["rows_of"]
+    results = [
+        {"name": "=HYPERLINK(1)", "mean": 3},
+        {"name": " \n@x\ny", "mean": 2},
+        {"name": "Ring B", "mean": 1.6},
+    ]
+    player: dict[str, Any] = {"name": "+Frosty", "collected_data": {"dps": {"mean": 1}}}
+    report = {"sim": {"players": [player], "profilesets": {"results": results}}, "simbot": {"date": 0}}
+    assert [row[1:] for row in rows_of("link", report)] == [
+        ["'+Frosty", "1970-01-01", "'=HYPERLINK(1)", 2],
+        ["'+Frosty", "1970-01-01", "'@x y", 1],
+        ["'+Frosty", "1970-01-01", "Ring B", 1],
+    ]
+    # The simulator leaves out what it has not measured.
+    del player["collected_data"]["dps"]
+    assert [row[3:] for row in rows_of("link", report)] == [["", 0]]
+
+
+def test_a_ranking_without_a_baseline() -> None:
+    entries_of = runpy.run_path(str(FOLDER / "ranking.py"))["entries_of"]
+    players = [{"name": "A", "collected_data": {}}, {"name": "B", "collected_data": {"dps": {"mean": 5}}}]
+    assert entries_of({"sim": {"players": players}}) == [("B", 5, 0), ("A", 0, 0)]

@@ -20,6 +20,7 @@ from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.live.progress import Progress, Publisher
 from jobs.models import Job
+from simservice.web.gunicorn_worker import MAX_PARKED_BYTES
 from simservice.web.waiting import Places
 from tests.factories import make_job, make_key, make_running_job
 from tests.simservice.strict_worker import CONNECTIONS
@@ -60,13 +61,14 @@ def stoppable(tmp_path: Path) -> Iterator[WebServer]:
 class Waiting:
     """A request for a job's status that waits, after one that does not: the first of a server is slow."""
 
-    def __init__(self, server: WebServer, job: Job, secret: str, *, seconds: int = 25) -> None:
+    def __init__(self, server: WebServer, job: Job, secret: str, *, seconds: int = 25, body: bytes = b"") -> None:
         target = f"/v1/sim/jobs/{job.pk}/status".encode()
         self.bearer = f"Authorization: Bearer {secret}".encode()
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
         self.socket.sendall(request(target, self.bearer))
         self.answer()
-        self.socket.sendall(request(target + b"?wait=%d" % seconds, self.bearer))
+        length = b"Content-Length: %d" % len(body)
+        self.socket.sendall(request(target + b"?wait=%d" % seconds, self.bearer, length, body=body))
         self.since = time.monotonic()
 
     def is_answered(self, *, within: float = SOON_SECONDS) -> bool:
@@ -122,6 +124,15 @@ def test_an_ended_job_is_answered_at_once(web: WebServer, key: tuple[ApiKey, str
     job = make_job(key[0].client)
     assert job_moves.finish(job, FAILED)
     with Waiting(web, job, key[1]) as waiting:
+        assert waiting.is_answered()
+
+
+def test_a_request_with_a_large_body_is_answered_at_once(web: WebServer, key: tuple[ApiKey, str]) -> None:
+    """Its body would be kept during the wait, and bodies of others would be refused for it."""
+    job = make_job(key[0].client)
+    with Waiting(web, job, key[1], body=b" " * MAX_PARKED_BYTES) as waiting:
+        assert not waiting.is_answered(within=QUIET_SECONDS)
+    with Waiting(web, job, key[1], body=b" " * (MAX_PARKED_BYTES + 1)) as waiting:
         assert waiting.is_answered()
 
 

@@ -300,6 +300,8 @@ def test_more_requests_than_the_limit_read_neither_database_nor_storage(
     assert {response.status_code for response in refused} == {429}
     assert all(int(response.headers["Retry-After"]) > 0 for response in refused)
     assert all(response.headers["Access-Control-Allow-Origin"] == "*" for response in refused)
+    # Programs that accept every type read the envelope.
+    assert {response.json()["code"] for response in refused} == {"rate_limit_exceeded"}
 
 
 def test_a_missing_file_is_an_error_without_a_name(job: Job) -> None:
