@@ -52,6 +52,7 @@ def address(route: str, job: Job) -> str:
             "guide": "tutorial",
             "page": "errors",
             "resource": "jobs",
+            "file": "data.json",
         }
         if name == "build_id":
             return str(Build.objects.latest("created_at").pk)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from functools import cache
 from itertools import groupby
 from typing import Any, cast
@@ -298,6 +299,8 @@ def _plain_operations(patterns: Sequence[Any], prefix: str = "") -> Iterator[tup
 def _free_examples(operation: Operation, *, method: str, path: str) -> Schema:
     """Return the extension `x-free-examples` of an operation, empty if each of its requests costs something."""
     sources = {each.name: each.source for each in operation.parameters if each.source}
+    choices = {each.name: each.example for each in operation.parameters if _is_choice(each)}
+    path = PATH_PARAMETER.sub(lambda found: choices.get(found[1], found[0]), path)
     can_be_read = method in SAFE_METHODS and all(name in sources for name in PATH_PARAMETER.findall(path))
     own = [FreeExample(summary=operation.summary)] if can_be_read else []
     examples = [
@@ -305,6 +308,12 @@ def _free_examples(operation: Operation, *, method: str, path: str) -> Schema:
         for example in operation.free_examples or own
     ]
     return {"x-free-examples": examples} if examples else {}
+
+
+def _is_choice(parameter: Parameter) -> bool:
+    """Return whether a parameter in the path has one of a few values, so that its example always works."""
+    shape = parameter.shape
+    return parameter.location == "path" and isinstance(shape, type) and issubclass(shape, Enum)
 
 
 def _free_example(example: FreeExample, *, method: str, path: str, sources: Mapping[str, Source]) -> Schema:

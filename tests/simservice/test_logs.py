@@ -147,7 +147,9 @@ def test_the_line_of_an_unknown_share_link_has_its_route(client: HttpClient, lin
 def test_an_authenticated_requests_lines_have_the_account(
     key: tuple[ApiKey, str], lines: list[dict[str, Any]]
 ) -> None:
-    request = Request(RequestFactory().get("/", headers={"authorization": f"Bearer {key[1]}"}))
+    request = Request(
+        RequestFactory().get("/", headers={"authorization": f"Bearer {key[1]}"}), parser_context={"view": None}
+    )
     with log_ids(request_id="req_1"):
         KeyAuthentication().authenticate(request)
         logger.warning("authenticated")

@@ -65,6 +65,8 @@ def test_every_free_example_runs_and_costs_nothing(key: tuple[ApiKey, str], vari
             assert response.status_code == (503 if name == "getReadiness" else 200), (name, response)
             if name == "downloadArtifact":
                 assert b'mage="A"' in b"".join(response.streaming_content)
+            elif name == "getReportData":
+                assert b'"simbot"' in b"".join(response.streaming_content)
             elif name == "getReadiness":
                 check_document(json_body(response), documented(response)[1])
             else:

@@ -178,7 +178,7 @@ def test_a_long_timeline_keeps_the_latest_records(monkeypatch: pytest.MonkeyPatc
 
 def test_each_source_is_read_by_an_index() -> None:
     job = make_full_job()
-    forget_statistics(Entry, AuditEvent, Event)
+    forget_statistics(Entry, AuditEvent, Event, JobEvent)
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     with CaptureQueriesContext(connection) as captured:
