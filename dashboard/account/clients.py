@@ -67,8 +67,8 @@ class AccessForm(forms.Form):
         coerce=Scope,
         empty_value=Scope.SUBMIT,
         initial=Scope.SUBMIT,
-        help_text="Read spends and changes nothing. Submit also checks, submits and cancels jobs. Manage also replaces "
-        "public links.",
+        help_text="Read spends and changes nothing. Submit also checks, submits and cancels jobs. "
+        "Manage also replaces public links.",
     )
     addresses = forms.CharField(
         label="IP addresses",

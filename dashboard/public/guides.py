@@ -118,7 +118,7 @@ def _capitalize_columns(state: StateCore) -> None:
 
 
 def _label_cells(state: StateCore) -> None:
-    """Name the column of each cell but the first of a row, if there are several: phones show no head of the table."""
+    """Name the columns of the cells in tables of three or more: phones show no head of a table."""
     names: list[str] = []
     column = 0
     for token, content in pairwise(state.tokens):
