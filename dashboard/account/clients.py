@@ -36,9 +36,9 @@ from webhooks import endpoints
 NEVER = 0
 LIFETIMES = ((NEVER, "Never"), (7, "In 7 days"), (30, "In 30 days"), (90, "In 90 days"), (365, "In 1 year"))
 SCOPES = (
-    (Scope.READ, "Read: jobs, results, usage and credits"),
-    (Scope.SUBMIT, "Submit: also submit, check and cancel jobs"),
-    (Scope.MANAGE, "Manage: everything, also replace public links"),
+    (Scope.READ, "Read"),
+    (Scope.SUBMIT, "Submit: also submit jobs"),
+    (Scope.MANAGE, "Manage: everything"),
 )
 KEY_FORM = "key"
 OLD_FORM = "This form has expired. Nothing was changed. Submit it again."
@@ -67,7 +67,8 @@ class AccessForm(forms.Form):
         coerce=Scope,
         empty_value=Scope.SUBMIT,
         initial=Scope.SUBMIT,
-        help_text="Give a program only what it needs. A key that can only read spends and changes nothing.",
+        help_text="Read spends and changes nothing. Submit also checks, submits and cancels jobs. "
+        "Manage also replaces public links.",
     )
     addresses = forms.CharField(
         label="IP addresses",
@@ -77,7 +78,7 @@ class AccessForm(forms.Form):
             attrs={"rows": 2, "spellcheck": "false", "placeholder": "203.0.113.7, 2001:db8::/32"}
         ),
         help_text=f"Where the key is accepted from: up to {addresses.MAX_NETWORKS} addresses or networks. "
-        "Leave it empty to accept it from everywhere.",
+        "Leave this empty to accept it from everywhere.",
     )
 
     def clean_addresses(self) -> list[str]:

@@ -76,7 +76,7 @@ class NoticeForm(forms.Form):
         required=False,
         min_value=1,
         max_value=MAX_AMOUNT,
-        help_text="Owners get an email when fewer are available. Leave it empty for no notice.",
+        help_text="Leave this empty to get no notice.",
     )
 
 

@@ -27,6 +27,8 @@ from simservice.api.methods import read_only
 
 # The address, the resource and the brand that the files use: those of `make run`.
 LOCAL_URL, LOCAL_RESOURCE, LOCAL_BRAND = "http://127.0.0.1:8000", "sim", "Service"
+# Comments for the tests of the documentation, which readers do not need
+NOT_RUN = re.compile(r"^<!-- not run: .* -->\n", re.MULTILINE)
 
 
 class Rendered(NamedTuple):
@@ -74,7 +76,7 @@ def _rendered(file: str, *, url: str, resource: str, brand: str) -> Rendered:
 
 def localized(file: str, *, url: str, resource: str, brand: str) -> str:
     """Return the text of a file in docs with the address, the resource and the brand of a deployment."""
-    text = (Path(settings.BASE_DIR) / "docs" / file).read_text(encoding="utf-8")
+    text = NOT_RUN.sub("", (Path(settings.BASE_DIR) / "docs" / file).read_text(encoding="utf-8"))
     text = text.replace(LOCAL_URL, url).replace(f"X-{LOCAL_BRAND}-", f"X-{brand}-")
     if resource == LOCAL_RESOURCE:
         return text
@@ -88,6 +90,7 @@ def rendered_markdown(text: str) -> Rendered:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.core.ruler.push("headings", _add_anchors)
     parser.core.ruler.push("columns", _capitalize_columns)
+    parser.core.ruler.push("labels", _label_cells)
     parser.core.ruler.push("links", _resolve_links)
     parser.add_render_rule("fence", _render_code)
     tokens = parser.parse(text)
@@ -112,6 +115,23 @@ def _capitalize_columns(state: StateCore) -> None:
         if token.type == "th_open" and content.children and content.children[0].type == "text":
             name = content.children[0].content
             content.children[0].content = name[:1].upper() + name[1:]
+
+
+def _label_cells(state: StateCore) -> None:
+    """Name the columns of the cells in tables of three or more: phones show no head of a table."""
+    names: list[str] = []
+    column = 0
+    for token, content in pairwise(state.tokens):
+        if token.type == "table_open":
+            names = []
+        elif token.type == "th_open":
+            names.append(_text_of(content))
+        elif token.type == "tr_open":
+            column = 0
+        elif token.type == "td_open":
+            if column and len(names) > 2:
+                token.attrSet("data-label", names[column])
+            column += 1
 
 
 def _text_of(token: Token) -> str:

@@ -87,7 +87,7 @@ class SiteData:
     def views(self) -> Iterator[View]:
         """Yield every page of the site."""
         yield from (at(name, path) for name, path in PUBLIC.items())
-        for name in ("stages", "failed", "running", "waiting"):
+        for name in ("stages", "failed", "hidden", "running", "waiting"):
             yield at(f"share-{name}", self.stack.job(self.jobs[name])["links"]["share"])
         yield from (at(name, path) for name, path in OWN.items())
         yield at("share-filtered", f"{self.stack.job(self.jobs['stages'])['links']['share']}{FILTERED}")
@@ -274,11 +274,12 @@ def prepare(stack: Stack, visitor: Visitor, receiver: Receiver) -> SiteData:
         ),
         "actors": stack.submit(ACTORS),
         "failed": stack.submit(FAILS),
+        "hidden": stack.submit(FEW, artifacts={"hideInputs": True}),
     }
     clients = {"default": find_client(visitor, "default")}
     clients |= {name: make_client(visitor, name) for name in ("new-bot", "forgotten-bot", "guild-bot")}
     visitor.reveal("New key")
-    visitor.fill(name="laptop")
+    visitor.fill(name="laptop", addresses="203.0.113.7, 2001:db8:aaaa:bbbb::/64")
     visitor.press("Create key")
     visitor.follow("guild-bot")
     key = str(visitor.page.locator("tbody th a").first.get_attribute("href"))

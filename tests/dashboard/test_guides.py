@@ -83,6 +83,17 @@ def test_names_of_columns_begin_with_a_capital_unless_they_are_code() -> None:
     assert re.findall("<th>(.*?)</th>", html) == ["Code", "<code>meta</code>", ""]
 
 
+def test_cells_of_wide_tables_name_their_columns() -> None:
+    html = rendered_markdown("# a\n\n| b | c | `d` |\n|---|---|---|\n| e | f | g |\n| h | i | |\n").html
+    assert '<td>e</td>\n<td data-label="C">f</td>\n<td data-label="d">g</td>' in html
+    assert "data-label" not in rendered_markdown("# a\n\n| b | c |\n|---|---|\n| d | e |\n").html
+
+
+@pytest.mark.parametrize("path", ["/docs/mcp", "/docs/mcp.md", "/docs/guides/read-reports"])
+def test_pages_leave_out_comments_for_tests(path: str) -> None:
+    assert "not run:" not in page(path)
+
+
 def test_html_in_a_guide_is_escaped() -> None:
     html = rendered_markdown("# <i>a</i>\n\n<script>b</script>\n\n```bash\necho '<c>'\n```\n").html
     assert "&lt;i&gt;a" in html
