@@ -36,9 +36,9 @@ from webhooks import endpoints
 NEVER = 0
 LIFETIMES = ((NEVER, "Never"), (7, "In 7 days"), (30, "In 30 days"), (90, "In 90 days"), (365, "In 1 year"))
 SCOPES = (
-    (Scope.READ, "Read: jobs, results, usage and credits"),
-    (Scope.SUBMIT, "Submit: also submit, check and cancel jobs"),
-    (Scope.MANAGE, "Manage: everything, also replace public links"),
+    (Scope.READ, "Read: view jobs, results, usage and credits"),
+    (Scope.SUBMIT, "Submit: also check, submit and cancel jobs"),
+    (Scope.MANAGE, "Manage: also replace public links"),
 )
 KEY_FORM = "key"
 OLD_FORM = "This form has expired. Nothing was changed. Submit it again."
@@ -61,13 +61,13 @@ class RenameForm(forms.Form):
 class AccessForm(forms.Form):
     """What a key may do, and from where."""
 
-    # The least that a program needs which submits jobs: most keys are for one.
+    # Most keys are for programs that submit jobs, and this is the least that they need.
     scope = forms.TypedChoiceField(
         choices=SCOPES,
         coerce=Scope,
         empty_value=Scope.SUBMIT,
         initial=Scope.SUBMIT,
-        help_text="Give a program only what it needs. A key that can only read spends and changes nothing.",
+        help_text="Give a program only what it needs. A “Read” key cannot spend or change anything.",
     )
     addresses = forms.CharField(
         label="IP addresses",
@@ -76,8 +76,8 @@ class AccessForm(forms.Form):
         widget=forms.Textarea(
             attrs={"rows": 2, "spellcheck": "false", "placeholder": "203.0.113.7, 2001:db8::/32"}
         ),
-        help_text=f"Where the key is accepted from: up to {addresses.MAX_NETWORKS} addresses or networks. "
-        "Leave it empty to accept it from everywhere.",
+        help_text=f"Up to {addresses.MAX_NETWORKS} addresses or networks from which the key is accepted. "
+        "Leave empty to accept it from everywhere.",
     )
 
     def clean_addresses(self) -> list[str]:
@@ -96,7 +96,7 @@ class KeyForm(AccessForm, RenameForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Forms of scripts that are older than scopes do not send it.
+        # Scripts written before scopes existed do not send it.
         self.fields["scope"].required = False
 
 

@@ -15,7 +15,7 @@ from jobs.models import Job
 from simservice.api.scopes import Scope
 from simservice.web.waiting import ReadStates, park
 
-# A message that waits stays in memory. Those of tools that wait have a few hundred bytes.
+# A message that waits stays in memory. Messages that need to wait have a few hundred bytes.
 MAX_WAITING_BYTES = 4 << 10
 
 

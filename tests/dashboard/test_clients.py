@@ -109,7 +109,7 @@ def test_a_new_key_can_submit_unless_another_scope_is_chosen(owner: Membership) 
     by_default, chosen = ApiKey.objects.order_by("pk")
     assert (by_default.scope, by_default.addresses) == ("submit", [])
     assert (chosen.scope, chosen.addresses) == ("read", ["203.0.113.7/32", "2001:db8::/32"])
-    assert "Read limited addresses" in text_of(http.get(path))
+    assert "Read restricted addresses" in text_of(http.get(path))
     assert "203.0.113.7/32, 2001:db8::/32" in text_of(http.get(f"/dashboard/{owner.account}/keys/{chosen.pk}"))
 
 
