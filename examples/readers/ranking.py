@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 
 def entries_of(report: dict[str, Any]) -> list[tuple[str, float, float]]:
-    """Return name, DPS and margin of error of each profileset, or else of each actor, best first."""
+    """Return name, DPS and margin of error of each profileset, or of each actor if there are none, best first."""
     sim = report["sim"]
     results = sim.get("profilesets", {}).get("results", [])
     if results:

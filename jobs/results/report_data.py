@@ -86,7 +86,7 @@ def listed(job: Job, kinds: Collection[str]) -> list[DataFile]:
 
 
 def main_artifact(artifacts: Sequence[Artifact], kind: Artifact.Kind) -> Artifact | None:
-    """Return the artifact of a kind for the whole job: the one without a stage, else that of the last stage."""
+    """Return the artifact of a kind without a stage, or else that of the last stage."""
     of_kind = [each for each in artifacts if each.kind == kind]
     return max(of_kind, key=lambda each: (each.stage is None, each.stage or 0), default=None)
 
