@@ -77,7 +77,7 @@ class KeyAuthentication(BaseAuthentication):
 
 
 def require_usable(key: ApiKey, *, address: str | None) -> None:
-    """Raise RevokedToken, ExpiredToken or AddressNotAllowed unless a key is accepted from a client's address."""
+    """Raise RevokedToken, ExpiredToken or AddressNotAllowed unless a key is accepted from an address."""
     if key.revoked_at is not None:
         raise RevokedToken
     if key.expires_at is not None and key.expires_at <= timezone.now():
@@ -87,7 +87,7 @@ def require_usable(key: ApiKey, *, address: str | None) -> None:
 
 
 def require_scope(key: ApiKey, needed: Scope) -> None:
-    """Raise InsufficientScope or ReadOnlyKey unless a key may do what needs a scope."""
+    """Raise InsufficientScope or ReadOnlyKey unless a key has a scope."""
     if not Scope(key.scope).includes(needed):
         raise InsufficientScope({"required": str(needed), "scope": str(key.scope)})
     if key.is_read_only and needed != Scope.READ:
@@ -95,14 +95,14 @@ def require_scope(key: ApiKey, needed: Scope) -> None:
 
 
 def _scope_for(request: Request) -> Scope | None:
-    """Return the scope that a request needs, None for a method that its view does not have."""
+    """Return the scope that a request needs, or None if the view does not support its method."""
     method = str(request.method)
     operation = operation_of(getattr(request.parser_context["view"], method.lower(), None))
     return operation.required_scope(method) if operation else None
 
 
 def well_formed(secret: str) -> str:
-    """Return a key. Raises InvalidToken if its form is wrong."""
+    """Return a key. Raises InvalidToken if it is malformed."""
     if not keys.is_well_formed(secret):
         raise InvalidToken
     return secret

@@ -1,6 +1,6 @@
-"""Notices of low credits: the number below which an account's owners want to know it.
+"""Low-credit notices: the threshold below which an account's owners are notified.
 
-`webhooks/low_credits.py` compares it with the balance and sends the notices.
+`webhooks/low_credits.py` compares the threshold with the balance and sends the notices.
 """
 
 from django.db import transaction
@@ -13,15 +13,15 @@ from clients.models import CreditsNotice
 
 
 def threshold_of(account: Account) -> int | None:
-    """Return the number of credits below which owners get a notice, None for no notice."""
+    """Return the number of credits below which owners get a notice, or None if it is off."""
     return CreditsNotice.objects.filter(pk=account.pk).values_list("threshold", flat=True).first()
 
 
 @transaction.atomic
 def set_threshold(account: Account, threshold: int | None, *, by: Actor) -> bool:
-    """Change the number of credits below which owners get a notice; None for no notice.
+    """Set the number of credits below which owners get a notice; None turns it off.
 
-    Return whether it changed. If the balance is below it already, the next notice follows the next fall.
+    Return whether it changed. If the balance is already below it, the next drop causes the next notice.
     """
     Account.objects.select_for_update(no_key=True).get(pk=account.pk)
     old = threshold_of(account)

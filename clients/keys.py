@@ -134,7 +134,7 @@ def expire(key: ApiKey, expires_at: datetime | None, *, by: Actor) -> None:
 
 @transaction.atomic
 def change_access(key: ApiKey, *, scope: Scope, addresses: Sequence[str], by: Actor) -> bool:
-    """Change what a key may do and from where, for all later requests; return whether anything changed.
+    """Change a key's scope and addresses for all later requests; return whether anything changed.
 
     `addresses` are those of `clients.addresses.parse`.
     """

@@ -58,9 +58,9 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
-    # What it may do. Keys that are older than scopes can do everything.
+    # What the key may do. Keys created before scopes existed can do everything.
     scope = models.CharField(max_length=6, choices=Scope, default=Scope.MANAGE, db_default=Scope.MANAGE)
-    # The networks from which it is accepted, in CIDR notation; empty for all.
+    # The networks from which the key is accepted, in CIDR notation; empty for all
     addresses = ArrayField(models.CharField(max_length=43), default=list, db_default=[], blank=True)
     # Set by the queries of `clients/keys.py`.
     is_read_only: bool
@@ -209,7 +209,7 @@ class AuditEvent(models.Model):
         WEBHOOK_SECRET_ROTATED = "webhook.secret_rotated"  # noqa: S105 - not a password
         # A webhook was disabled by a member, or by the system after it kept failing.
         WEBHOOK_DISABLED = "webhook.disabled"
-        # Whether a webhook gets events about low credits was changed (new).
+        # Low-credit events of a webhook were turned on or off (new).
         WEBHOOK_EVENTS_CHANGED = "webhook.events_changed"
         # An invitation was sent (role).
         INVITATION_CREATED = "invitation.created"
@@ -245,7 +245,7 @@ class AuditEvent(models.Model):
         CREDITS_GRANTED = "credits.granted"
         # An operator added or removed credits (credits, reason).
         CREDITS_CORRECTED = "credits.corrected"
-        # The number of credits below which the owners get a notice was changed (old, new).
+        # The threshold of the low-credit notice was changed (old, new).
         CREDITS_NOTICE_CHANGED = "credits.notice_changed"
         # A job was cancelled, not by the API key that submitted it.
         JOB_CANCELLED = "job.cancelled"
@@ -287,15 +287,15 @@ class AuditEvent(models.Model):
 
 
 class CreditsNotice(models.Model):
-    """That an account's owners want to know when its credits fall below a number (`clients/credit_notices.py`)."""
+    """The low-credit notice of an account (`clients/credit_notices.py`)."""
 
     account = models.OneToOneField(
         Account, primary_key=True, on_delete=models.CASCADE, related_name="credits_notice", editable=False
     )
     threshold = models.PositiveBigIntegerField()
-    # Whether they were below it when they were last compared.
+    # Whether the credits were below the threshold at the last comparison
     is_low = models.BooleanField(default=False)
-    # When they last fell below it.
+    # When they last dropped below it
     fell_at = models.DateTimeField(null=True)
     # When to mail the owners; null if there is nothing to report.
     tell_owners_at = models.DateTimeField(null=True)

@@ -3,7 +3,7 @@
 Submissions and their bytes are limited per account, other requests per API key, and requests without a key per IP
 address. Requests are counted in Redis over the last 60 s. While Redis is unavailable, all requests are allowed.
 
-A response describes every limit that its request has used up a part of, with the counts that this request has seen.
+A response describes every limit that its request counts against, with the counts at that request.
 """
 
 import math
@@ -104,7 +104,7 @@ class Window:
 
     limit: Limit
     used: int
-    # Seconds until the limit allows one more, or what it has just refused.
+    # Seconds until the limit allows one more, or the cost that it has just refused
     wait: int
     # The Unix time at which the limit allows one more
     reset_at: int

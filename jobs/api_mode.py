@@ -22,7 +22,7 @@ class Variant:
     default_runtime_seconds: int | None
     # The queue limit of a request without one, None for the default of the plan
     default_queue_seconds: int | None
-    # Whether a cap in seconds is reserved in full, or only by the estimate, as a limit without a promise of credits
+    # Whether a cap in seconds is reserved in full, not only the estimate
     reserves_runtime_caps: bool
     # Whether responses contain the ceiling in credits
     shows_credit_ceiling: bool

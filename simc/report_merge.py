@@ -178,7 +178,7 @@ def collect(report: BinaryIO, profilesets: "Profilesets", *, max_bytes: int) -> 
 
 
 def rewrite(report: BinaryIO, rewriter: "Rewriter", *, max_bytes: int) -> None:
-    """Read a report from its place to its end, and write it anew. Raises BrokenReport."""
+    """Read a report from its current position to the end, and rewrite it. Raises BrokenReport."""
     with _errors_of(None), whole(report, max_bytes) as events:
         rewriter.write(events)
 
@@ -289,7 +289,7 @@ class Profilesets:
 
 
 class Rewriter:
-    """Copies a report, but writes the results of its profilesets anew.
+    """Copies a report, but rewrites the results of its profilesets.
 
     `fields` are the keys of the profilesets' block if the report has none; without them, there is none. `sums` are
     added to the statistics.

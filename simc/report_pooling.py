@@ -1,7 +1,7 @@
 """Combine the results of profilesets that a stage ran twice.
 
 Both results must already have the name of the profileset. The figures of the main metric are in the result itself
-or first in its `metrics`, and those of the others in `additional_metrics`.
+or come first in its `metrics`; those of other metrics are in `additional_metrics`.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from simc.reports import BrokenReport, Statistics, combined, fights_of
 # More metrics than the simulator has
 MAX_METRICS = 20
 LISTS = ("metrics", "additional_metrics")
-# They cannot be computed from those of both runs, and lie between them.
+# They cannot be computed exactly from those of both runs, but lie between them.
 QUARTILES = ("median", "first_quartile", "third_quartile")
 _BLOCK: dict[str, Shape] = dict.fromkeys(
     ("mean", "mean_stddev", "stddev", "min", "max", "mean_error", "iterations", *QUARTILES)

@@ -64,7 +64,7 @@ API_RESOURCE = env.matching(
 )
 SERVICE_BRAND = env.text("SERVICE_BRAND", default="Service")
 API_VARIANT = env.one_of("API_VARIANT", "C", "R")
-# Whether the field's scripts find the addresses that they know: docs/how-to/use-existing-tools.md
+# Whether to respond at the addresses that community scripts use: docs/how-to/use-existing-tools.md
 COMPATIBLE_ADDRESSES = env.flag("COMPATIBLE_ADDRESSES", default=False)
 PUBLIC_BASE_URL = env.web_address("PUBLIC_BASE_URL").rstrip("/")
 # Links at the end of every page

@@ -133,7 +133,7 @@ def set_url(client: Client, url: str, *, by: Actor) -> None:
 
 @transaction.atomic
 def report_low_credits(client: Client, *, is_wanted: bool, by: Actor) -> bool:
-    """Change whether an endpoint gets events about low credits; return whether that changed.
+    """Change whether an endpoint gets low-credit events; return whether that changed.
 
     Raises EndpointError if there is none.
     """

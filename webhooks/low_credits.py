@@ -1,8 +1,8 @@
-"""Notices of low credits: mail to an account's owners, and events for the webhooks that want them.
+"""Low-credit notices: email to an account's owners, and events for webhooks that have them turned on.
 
-A task compares the balances with the numbers that owners chose (`clients/credit_notices.py`), so that billing a
-job costs no further statement. A fall is recorded once, in one transaction with its events. Its mail follows the
-commit: none is lost, and one is repeated if its worker dies between sending it and recording that.
+A task compares balances with the owners' thresholds (`clients/credit_notices.py`), so billing a job needs no extra
+statement. A drop is recorded once, in one transaction with its events. The email is sent after the commit. None is
+lost; one is repeated if its worker dies between sending it and recording that.
 """
 
 from datetime import timedelta
@@ -20,21 +20,21 @@ from webhooks.maintenance import MAIL_RETRY_AFTER
 from webhooks.models import LOW_CREDITS, Endpoint
 
 BATCH = 1_000
-# A second fall waits this long: reservations of jobs come and go, and would cause a notice for each.
+# The minimum between two notices, because each reservation that comes and goes could cause one
 SHORTEST_INTERVAL = timedelta(hours=1)
-SUBJECT = "Credits of {account} are low"
-TEXT = """Your account {account} has {available:,} credits left, fewer than the {threshold:,} of your notice.
-Credits that are reserved for jobs are not counted.
+SUBJECT = "{account} is low on credits"
+TEXT = """Your account {account} has {available:,} credits left, fewer than your threshold of {threshold:,}.
+Credits reserved for jobs are not counted.
 
-You get this notice again when the balance has risen and falls once more. An owner can change the
-number, or switch the notice off, on the page “Credits” of the dashboard.
+You will get this notice again if the balance rises above the threshold and then drops below it.
+Owners can change the threshold or turn the notice off in the dashboard, under Credits.
 """
 
 
 def compare_all() -> int:
-    """Compare all balances with the numbers of their notices; return how many fell below.
+    """Compare all balances with their thresholds; return how many dropped below.
 
-    Two queries for each batch, and more only for accounts that crossed their number.
+    Two queries for each batch, and more only for accounts that crossed their threshold.
     """
     fallen, last = 0, 0
     notices = CreditsNotice.objects.filter(account__suspended_at=None).order_by("pk")
@@ -48,12 +48,12 @@ def compare_all() -> int:
 
 @transaction.atomic
 def compare(account_id: int) -> bool:
-    """Compare an account's balance with the number of its notice; return whether a fall was recorded."""
+    """Compare an account's balance with its threshold; return whether a drop was recorded."""
     rows = CreditsNotice.objects.filter(pk=account_id)
     notice = rows.select_for_update(no_key=True).first()
     if notice is None:
         return False
-    # Read after the lock: another worker may have compared them meanwhile.
+    # Read after the lock, because another worker may have compared them in the meantime.
     available = ledger.available_by_id([account_id])[account_id]
     is_low = available < notice.threshold
     if not is_low:
@@ -70,16 +70,16 @@ def compare(account_id: int) -> bool:
 
 
 def notify_owners() -> int:
-    """Mail the owners of accounts whose credits fell; return the number of accounts.
+    """Email the owners of accounts whose credits dropped; return the number of accounts.
 
-    A mail that fails is sent later. Of two workers that run this at once, only one sends it.
+    An email that fails is sent later. If two workers run this at once, only one sends it.
     """
     waiting = CreditsNotice.objects.filter(tell_owners_at__lte=Now()).select_related("account")
     return sum(notify_owners_of(notice) for notice in waiting.order_by("tell_owners_at")[:BATCH])
 
 
 def notify_owners_of(notice: CreditsNotice) -> bool:
-    """Mail the owners of one account; return False if another worker does, or if the balance rose meanwhile."""
+    """Email the owners of one account; return False if another worker does, or if the balance has risen since."""
     unclaimed = CreditsNotice.objects.filter(pk=notice.pk, tell_owners_at=notice.tell_owners_at)
     if not unclaimed.update(tell_owners_at=Now() + MAIL_RETRY_AFTER):
         return False

@@ -51,7 +51,7 @@ class Endpoint(models.Model):
     tell_owners_at = models.DateTimeField(null=True)
     # The first failure since the last success.
     failing_since = models.DateTimeField(null=True)
-    # Whether it gets an event when the account's credits fall below the number that its owners chose.
+    # Whether it gets an event when the account's credits drop below the owners' threshold
     reports_low_credits = models.BooleanField(default=False, db_default=False)
     # Until when past deliveries use up the client's throughput.
     busy_until = models.DateTimeField(null=True)

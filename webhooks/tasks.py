@@ -74,18 +74,18 @@ def maintain() -> None:
 
 @app.task(name="webhooks.tasks.report_low_credits")
 def report_low_credits() -> None:
-    """Record the accounts whose credits fell below the number that their owners chose, and tell the owners."""
+    """Record the accounts whose credits dropped below their threshold, and notify the owners."""
     try:
         fallen = low_credits.compare_all()
         low_credits.notify_owners()
     except DatabaseError:
-        logger.exception("notices of low credits postponed: the database is unavailable")
+        logger.exception("low-credit notices postponed: the database is unavailable")
         return
     except OSError:
         logger.warning("owners not notified of low credits: the mail server is unavailable", exc_info=True)
         return
     if fallen:
-        logger.info("credits of %s accounts fell below the number of their notice", fallen)
+        logger.info("credits of %s accounts dropped below their threshold", fallen)
 
 
 def _in_batches(step: Callable[[], int]) -> int:

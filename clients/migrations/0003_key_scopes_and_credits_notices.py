@@ -1,4 +1,4 @@
-"""Add scopes and addresses of keys, and notices of low credits."""
+"""Add scopes and addresses of keys, and low-credit notices."""
 
 import django.contrib.postgres.fields
 import django.db.models.deletion

@@ -61,7 +61,7 @@ class RenameForm(forms.Form):
 class AccessForm(forms.Form):
     """What a key may do, and from where."""
 
-    # The least that a program needs which submits jobs: most keys are for one.
+    # Most keys are for programs that submit jobs, and this is the least that they need.
     scope = forms.TypedChoiceField(
         choices=SCOPES,
         coerce=Scope,
@@ -77,8 +77,8 @@ class AccessForm(forms.Form):
         widget=forms.Textarea(
             attrs={"rows": 2, "spellcheck": "false", "placeholder": "203.0.113.7, 2001:db8::/32"}
         ),
-        help_text=f"Where the key is accepted from: up to {addresses.MAX_NETWORKS} addresses or networks. "
-        "Leave this empty to accept it from everywhere.",
+        help_text=f"Up to {addresses.MAX_NETWORKS} addresses or networks from which the key is accepted. "
+        "Leave empty to accept it from everywhere.",
     )
 
     def clean_addresses(self) -> list[str]:
@@ -97,7 +97,7 @@ class KeyForm(AccessForm, RenameForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Forms of scripts that are older than scopes do not send it.
+        # Scripts written before scopes existed do not send it.
         self.fields["scope"].required = False
 
 

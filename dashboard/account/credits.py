@@ -76,17 +76,17 @@ class NoticeForm(forms.Form):
         required=False,
         min_value=1,
         max_value=MAX_AMOUNT,
-        help_text="Leave this empty to get no notice.",
+        help_text="Leave empty to turn the notice off.",
     )
 
 
 @account_page(read=Role.OWNER, post=Role.OWNER)
 def notice(request: HttpRequest, access: AccountAccess) -> HttpResponse:
-    """Show or change the number of credits below which owners get a notice."""
+    """Show or change the threshold of the low-credit notice."""
     form = NoticeForm(form_data(request), initial={"threshold": credit_notices.threshold_of(access.account)})
     if form.is_valid():
         if credit_notices.set_threshold(access.account, form.cleaned_data["threshold"], by=access.actor):
-            messages.success(request, "Notice of low credits changed.")
+            messages.success(request, "Low-credit notice changed.")
         return redirect("credits", access.account.name)
     context = {"section": "credits", "form": form, "available": ledger.available(access.account)}
     return render(request, "dashboard/credits_notice.html", context)

@@ -174,12 +174,12 @@ def disable(request: HttpRequest, access: AccountAccess, client_id: int) -> Http
 
 @account_page(post=Role.MEMBER, get=False)
 def choose_events(request: HttpRequest, access: AccountAccess, client_id: int) -> HttpResponse:
-    """Change whether a webhook gets events about low credits."""
+    """Change whether a webhook gets low-credit events."""
     client = find_client(access, client_id)
     is_wanted = request.POST.get("low_credits") == "on"
     try:
         if endpoints.report_low_credits(client, is_wanted=is_wanted, by=access.actor):
-            messages.success(request, f"Events about low credits are {'on' if is_wanted else 'off'}.")
+            messages.success(request, f"Low-credit events are {'on' if is_wanted else 'off'}.")
     except EndpointError as error:
         messages.error(request, str(error))
     return redirect("webhook", access.account.name, client.pk)

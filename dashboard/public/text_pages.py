@@ -40,7 +40,7 @@ class Page(NamedTuple):
 
 
 def _responds_with(media_type: str) -> Callable[[Text], View]:
-    """Return a decorator that makes a function that returns a text a view."""
+    """Return a decorator that turns a function that returns text into a view."""
 
     def decorate(text_of: Text) -> View:
         @gzip_page
@@ -89,7 +89,7 @@ def guide(request: HttpRequest, guide: str) -> str:
 
 @_responds_with("text/markdown")
 def rules(request: HttpRequest, page: str) -> str:
-    """Return a page of the reference, or the list of guides, whose page is beside them."""
+    """Return a page of the reference, or the list of guides, whose address has the same form."""
     files = {**REFERENCE, "guides": FILES[INDEX]}
     if page not in files:
         raise Http404
@@ -161,12 +161,12 @@ def _link(found: re.Match[str], *, base: str) -> str:
 
 
 def _listed(files: Mapping[str, str], *, prefix: str) -> list[Page]:
-    """Return the pages of files, with the titles and descriptions of the list of the documentation."""
+    """Return the pages of files, with titles and descriptions from the list in docs/README.md."""
     return [Page(_rows()[file][0], f"{prefix}/{name}.md", _rows()[file][1]) for name, file in files.items()]
 
 
 @cache
 def _rows() -> dict[str, tuple[str, str]]:
-    """Return the title and the description of each file in the list of the documentation."""
+    """Return the title and the description of each file in the list in docs/README.md."""
     text = (Path(settings.BASE_DIR) / "docs" / "README.md").read_text(encoding="utf-8")
     return {file: (title, description) for title, file, description in ROW.findall(text)}

@@ -1,6 +1,6 @@
 """Add the upgrades of a report to a loot sheet, a CSV file with a line for each player and profileset.
 
-Needs Python and `requests`. Asks for a report again only if it has changed since the last time.
+Needs Python and `requests`. Downloads a report again only if it has changed.
 
     python loot_sheet.py loot.csv https://sim.example.com/share/q7VvT0m1xk2bY9d4sLwJ3A …
 """
@@ -24,7 +24,7 @@ def harmless(text: str) -> str:
 
 
 def rows_of(link: str, report: dict[str, Any]) -> list[list[Any]]:
-    """Return a row for each profileset that gains damage, best first; one row without a set if none does."""
+    """Return a row for each profileset that increases DPS, best first, or one row without a set if none does."""
     player = report["sim"]["players"][0]
     baseline = player["collected_data"].get("dps", {}).get("mean", 0)
     date = datetime.fromtimestamp(report["simbot"]["date"] / 1000, UTC).date().isoformat()

@@ -16,7 +16,7 @@ def dps_of(player: dict[str, Any]) -> dict[str, float]:
 
 
 def entries_of(report: dict[str, Any]) -> list[tuple[str, float, float]]:
-    """Return name, DPS and margin of error of each profileset, or else of each actor, best first."""
+    """Return name, DPS and margin of error of each profileset, or of each actor if there are none, best first."""
     sim = report["sim"]
     results = sim.get("profilesets", {}).get("results", [])
     if results:

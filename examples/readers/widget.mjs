@@ -1,4 +1,4 @@
-// Show a report on a page of another site: the files under a share link can be read by scripts of every site.
+// Show a report on a page of another site: scripts on any site can read the files under a share link.
 //
 //   <p id="sim"></p>
 //   <script type="module">
@@ -6,7 +6,7 @@
 //     follow("https://sim.example.com/share/…", (text) => { document.getElementById("sim").textContent = text; });
 //   </script>
 
-/** Return a report and its tag, or null if it has not changed since the one with `tag`. */
+/** Return a report and its tag, or null if it still has this `tag`. */
 export async function read(link, tag = "") {
   const response = await fetch(`${link}/data.json`, { headers: tag ? { "If-None-Match": tag } : {} });
   if (response.status === 304) return null;
@@ -21,7 +21,7 @@ export function describe({ sim, simbot }) {
   return `${simbot.title}: ${dps} DPS${results.length ? `, best of ${results.length}: ${results[0].name}` : ""}`;
 }
 
-/** Show a report now, and again each time that its title has changed. Return the function that stops this. */
+/** Show a report now and after each change. Return a function that stops the updates. */
 export async function follow(link, show, seconds = 60) {
   let tag = "";
   const update = async () => {

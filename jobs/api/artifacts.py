@@ -24,7 +24,7 @@ class ArtifactFile(TypedDict):
     """A file that a job produced."""
 
     kind: models.Artifact.Kind
-    name: Annotated[FileName, "File name of the download. Starts with `stage-N-` if it belongs to a stage"]
+    name: Annotated[FileName, "File name of the download. Begins with `stage-N-` if it belongs to a stage"]
     stage: Annotated[int | None, Rule(minimum=1), "Null for files of the whole job"]
     url: Annotated[Url, "Download URL. Needs no API key"]
     mimeType: Annotated[str, Rule(pattern="^[a-z]+/[a-z]+$"), "Media type without parameters"]

@@ -68,7 +68,7 @@ class JobsEndpoint(Endpoint):
     common_headers: Sequence[Header] = ACTIVE_JOB_HEADERS
     # The number of the account's unfinished jobs, or None if this request has not counted them.
     active_jobs: int | None = None
-    # The submissions in the request
+    # The submissions in the request.
     submissions: Iterable[Submission] = ()
 
     def caller(self) -> Caller:

@@ -1,7 +1,7 @@
-"""Addresses of the field's scripts, if `COMPATIBLE_ADDRESSES` is set (docs/how-to/use-existing-tools.md).
+"""Compatible addresses for community scripts, if `COMPATIBLE_ADDRESSES` is set (docs/how-to/use-existing-tools.md).
 
-Scripts written for the field's largest site submit to `POST /sim`, poll `GET /api/job/{id}` without a key and read
-`/reports/{id}/data.json`. Here, `simId` is the token of the share link: what it opens is public and cannot be
+Scripts written for the largest public simulation site submit to `POST /sim`, poll `GET /api/job/{id}` without a key
+and read `/reports/{id}/data.json`. Here, `simId` is the token of the share link, which is public but cannot be
 guessed. A submission passes the same checks as `POST /v1/{resource}/jobs`, in the same order.
 """
 
@@ -48,22 +48,22 @@ from simservice.api.methods import read_only
 from simservice.api.operations import documented
 from simservice.api.parsers import StrictJSONParser
 
-# A body is parsed to find its key, so bodies from strangers are smaller than other ones.
+# Smaller than other bodies, because a body is parsed before its key is known.
 MAX_BODY_WITH_KEY = 4 << 20
 TYPES = ("quick", "advanced")
-# Fields of the site's form that do not change the result. They are not read.
+# Fields of the site's form that do not change the result
 IGNORED = frozenset({"baseActorName", "email", "sendEmail", "frontendHost", "frontendVersion"})
 NO_TEXT = "Required. Send the profile as advancedInput or text."
 TWO_TEXTS = "Send the profile as advancedInput or text, not both."
-BODY_TOO_LARGE = "With `apiKey` in the body, the body must be at most 4 MB. Send Authorization: Bearer <API key>."
-NO_IDEMPOTENCY_KEY = "Not supported at this address. Submit with the service's own API, which never repeats a job."
+BODY_TOO_LARGE = "A body with `apiKey` must be at most 4 MB. Send Authorization: Bearer <API key> instead."
+NO_IDEMPOTENCY_KEY = "Not supported at this address. To repeat submissions safely, use the service's own API."
 STATES: dict[PublicStatus, str] = {
     PublicStatus.PENDING: "inactive",
     PublicStatus.QUEUED: "inactive",
     PublicStatus.RUNNING: "active",
     PublicStatus.COMPLETED: "complete",
 }
-# By the file that scripts read below /reports/{simId}/, the file of the share link
+# Files of the share link, by the names that scripts read below /reports/{simId}/
 FILES = {
     "data.json": "data.json",
     "data.full.json": "data.full.json",
@@ -100,7 +100,7 @@ class QueuePlace(TypedDict):
 
 
 class JobAnswer(TypedDict):
-    """The answer to a poll. The service retries by itself, so no retries of a failed job remain."""
+    """The response to a poll. The service retries by itself, so a failed job has no retries left."""
 
     job: JobProgress
     queue: QueuePlace
@@ -117,7 +117,7 @@ class NoJobFound(errors.NotFound):
 
 
 class KeyInBody(KeyAuthentication):
-    """The API key in `Authorization`, or else in the field `apiKey` of a JSON body."""
+    """Authentication with the API key in `Authorization` or in the field `apiKey` of a JSON body."""
 
     def secret_of(self, request: Request) -> str:
         """Return the well-formed key. Raises MissingToken, InvalidToken, or an error of the body's parser."""
@@ -132,7 +132,7 @@ class KeyInBody(KeyAuthentication):
 
 
 class IterationsField(StrictIntegerField):
-    """A number of iterations, or `smart`, which leaves the number to the profile."""
+    """A number of iterations, or `smart`, which keeps the profile's number."""
 
     def to_internal_value(self, data: Any) -> Any:
         return None if data == "smart" else super().to_internal_value(data)
@@ -170,9 +170,9 @@ class SimFields(SimType):
 
 
 class SimView(JobsEndpoint):
-    """`POST /sim`, which needs of a key what every submission needs"""
+    """`POST /sim`, which needs the scope of a submission."""
 
-    # Not in the OpenAPI document, which describes the API of every deployment.
+    # Not in the OpenAPI document, which describes the API that every deployment has.
     schema = None
     submission_methods = ("POST",)
     authentication_classes = [KeyInBody]
@@ -217,7 +217,7 @@ def read_submission(body: Any) -> Submission:
 
 
 def profile_text(fields: Mapping[str, Any]) -> str:
-    """Return the profile with the request's own options as its last lines, where they replace earlier ones."""
+    """Return the profile with the request's options as its last lines, where they override earlier ones."""
     options = []
     if fields.get("iterations") is not None:
         options.append(f"iterations={fields['iterations']}")
@@ -227,9 +227,9 @@ def profile_text(fields: Mapping[str, Any]) -> str:
 
 
 def _sent_fields(body: Any) -> Any:
-    """Return a body without fields that are ignored, and without empty ones that are unknown.
+    """Return a body without ignored fields and without unknown fields that are empty.
 
-    Raises ValidationFailed for another type by itself, because its other fields would hide the reason.
+    Raises ValidationFailed for an unsupported type alone, because errors in its other fields would hide the reason.
     """
     if not isinstance(body, Mapping):
         return body
@@ -240,7 +240,7 @@ def _sent_fields(body: Any) -> Any:
 
 
 class JobByIdView(JobsEndpoint):
-    """`GET /api/job/{id}` with the job's id and the API key of its account"""
+    """`GET /api/job/{id}` with the job's id and the API key of its account."""
 
     schema = None
 
@@ -265,7 +265,7 @@ def job_by_token(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def job_answer(job: Job) -> JobAnswer:
-    """Return what scripts read of a job while they poll it."""
+    """Return the response to a poll."""
     return {
         "job": {
             "id": str(job.pk),
@@ -292,7 +292,7 @@ def _place_of(job: Job) -> QueuePlace:
 @read_only
 @limited_by_address
 def to_share_link(request: HttpRequest, token: str, suffix: str) -> HttpResponse:  # noqa: ARG001
-    """Redirect to the share link, or to a file of it, which answers 404 if it does not exist."""
+    """Redirect to the share link, or to a file of it, which returns 404 if it does not exist."""
     # Without the header, a script in a browser cannot follow the redirect.
     return HttpResponseRedirect(path_to("share", token) + suffix, headers={"Access-Control-Allow-Origin": "*"})
 

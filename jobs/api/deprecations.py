@@ -15,7 +15,7 @@ from simservice.api.operations import Header
 
 @dataclass(frozen=True, kw_only=True)
 class DeprecatedField:
-    """Since when a field is deprecated, and from when it may be refused. Both days begin at midnight UTC."""
+    """The day on which a field was deprecated, and the day from which it may be refused, both from midnight UTC."""
 
     since: date
     # None while no removal is decided
@@ -28,15 +28,15 @@ DEPRECATED = {"runtime.maxRuntimeSeconds": DeprecatedField(since=date(2026, 11, 
 HEADERS = [
     Header(name=name, shape=str, description=f"{description} Only if a field is deprecated.", always=False)
     for name, description in (
-        ("Deprecation", "Since when a field of the request is deprecated, as `@` and a Unix time (RFC 9745)."),
-        ("Sunset", "From when the field may be refused, if that is decided (RFC 8594)."),
-        ("Link", 'The explanation, with `rel="deprecation"`.'),
+        ("Deprecation", "When a field of the request was deprecated, as `@` and a Unix time (RFC 9745)."),
+        ("Sunset", "When the field may be refused, if this is decided (RFC 8594)."),
+        ("Link", 'The documentation, with `rel="deprecation"`.'),
     )
 ]
 
 
 def headers_for(fields: Collection[str], *, docs_url: str) -> dict[str, str]:
-    """Return the headers for the deprecated fields of a request, with the earliest dates. There is at least one."""
+    """Return the headers for one or more deprecated fields of a request, with the earliest dates."""
     entries = [DEPRECATED[field] for field in fields]
     sunsets = [entry.sunset for entry in entries if entry.sunset]
     headers = {

@@ -98,7 +98,7 @@ DOWNLOAD_ARTIFACT = Operation(
 
 @dataclass(frozen=True)
 class ByteRange:
-    """Bytes of a content, from `start` up to but not including `stop`."""
+    """Bytes of the content, from `start` up to but not including `stop`."""
 
     start: int
     stop: int
@@ -121,7 +121,7 @@ def _content_of(token: str) -> Content:
 
 
 def respond(request: HttpRequest, find: Callable[[], Content]) -> HttpResponseBase:
-    """Return the response for a content: 200, 206, 304 or 416, or the ApiError that `find` raises."""
+    """Return the response with content: 200, 206, 304 or 416, or the ApiError that `find` raises."""
     try:
         content = find()
         with reading(content.artifact):
@@ -133,7 +133,7 @@ def respond(request: HttpRequest, find: Callable[[], Content]) -> HttpResponseBa
 
 @contextmanager
 def reading(artifact: Artifact | None) -> Iterator[None]:
-    """Let the block read an artifact's file. Raises FileMissing or StorageUnavailable."""
+    """Raise FileMissing or StorageUnavailable if the block cannot read an artifact's file."""
     number = artifact and artifact.pk
     try:
         yield
@@ -146,7 +146,7 @@ def reading(artifact: Artifact | None) -> Iterator[None]:
 
 
 def _with_safe_headers(response: HttpResponseBase) -> HttpResponseBase:
-    """Return a response with the headers that keep a stranger's file from acting as a page of this site."""
+    """Return a response with the headers that prevent a user's file from acting as a page of this site."""
     for name, value in SAFE_HEADERS.items():
         response[name] = value
     if response.status_code >= 400:
@@ -156,7 +156,7 @@ def _with_safe_headers(response: HttpResponseBase) -> HttpResponseBase:
 
 
 def _respond(request: HttpRequest, content: Content) -> HttpResponseBase:
-    """Return the response for an existing content: 200, 206, 304 or 416.
+    """Return the response with existing content: 200, 206, 304 or 416.
 
     Raises FileNotFoundError if the storage no longer contains the file, another OSError if it is unavailable.
     """

@@ -56,8 +56,8 @@ class InactiveEntitlement(http.ApiError):
 
 class ReportFileMissing(http.NotFound):
     message = (
-        "The link has no such file. The job may not have ended, may have expired, or may neither share nor have "
-        "requested this file."
+        "The link has no such file. Check that the job has ended and has not expired, that it requested the file, "
+        "and that its link shows it."
     )
 
 

@@ -1,4 +1,4 @@
-"""Files under a share link for programs: `GET /share/{token}/{file}`, readable by scripts of every site."""
+"""Files under a share link for programs: `GET /share/{token}/{file}`, readable by scripts on any site."""
 
 from functools import wraps
 from typing import Any
@@ -34,13 +34,13 @@ PREFLIGHT = {
 # The title and what the link shows can change, so caches must ask each time.
 HEADERS = {"Cache-Control": "private, no-cache", "X-Robots-Tag": "noindex"}
 ORIGIN = Header(
-    name="Access-Control-Allow-Origin", shape=str, description="`*`: scripts of every site can read it."
+    name="Access-Control-Allow-Origin", shape=str, description="`*`: scripts on any site can read the file."
 )
 GET_REPORT_DATA = Operation(
     id="getReportData",
     tag="Public",
     summary="Get report data under a share link",
-    description="Needs no API key. `data.json` is the JSON report with a member `simbot`, and `data.full.json` is "
+    description="Needs no API key. `data.json` is the JSON report with the block `simbot`, and `data.full.json` is "
     "the same file. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client accepts it.",
     parameters=[
         TOKEN,
@@ -83,7 +83,7 @@ register_converter(DataFileConverter, "datafile")
 
 
 def for_every_origin(view: View) -> View:
-    """Return a view whose responses, also errors, can be read by scripts of every site."""
+    """Return a view whose responses, including errors, can be read by scripts on any site."""
 
     @csrf_exempt
     @wraps(view)

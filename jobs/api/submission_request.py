@@ -200,7 +200,7 @@ class ArtifactFields(StrictSerializer):
     html = StrictBooleanField(default=False)
     csv = StrictBooleanField(default=False)
     json = JsonReportFields(required=False)
-    # Whether the share link leaves out the profile and the logs.
+    # Whether the share link hides the profile and the logs
     hideInputs = StrictBooleanField(default=False)
 
 

@@ -215,7 +215,7 @@ class ValidateView(JobsEndpoint):
 
 
 def validation(submission: Submission, request: Request, *, names: AbstractContextManager[None]) -> Validation:
-    """Return what would happen to a submission of the caller now. In `names`, errors name fields as sent."""
+    """Return what would happen to a submission of the caller now. Errors use the field names in `names`."""
     key = cast(Caller, request.user).key
     found = dry_run.run(submission, sender=Sender(key.client, key))
     links = LinkBuilder.for_request(request)
@@ -225,7 +225,7 @@ def validation(submission: Submission, request: Request, *, names: AbstractConte
 
 
 def _named(error: JobsError, names: AbstractContextManager[None]) -> ApiError:
-    """Return an error with fields named as they were sent."""
+    """Return an error with the field names of the request."""
     try:
         with names:
             raise error

@@ -37,16 +37,14 @@ class TerminalEvent(TypedDict):
 
 
 class CreditsLowPayload(TypedDict):
-    """The credits of an account that has few left."""
+    """The credits of an account that is low on credits."""
 
-    available: Annotated[
-        int, Rule(minimum=0), "Credits that the account can spend, without those reserved for jobs"
-    ]
-    threshold: Annotated[int, Rule(minimum=1), "The number that an owner chose"]
+    available: Annotated[int, Rule(minimum=0), "Credits that the account can spend, except those reserved for jobs"]
+    threshold: Annotated[int, Rule(minimum=1), "The threshold that an owner set"]
 
 
 class CreditsLowEvent(TypedDict):
-    """The event of credits that fell below the number that an owner of the account chose."""
+    """The event of credits that dropped below the account's threshold."""
 
     kind: Literal["account.credits_low"]
     version: Literal["v1"]
@@ -125,8 +123,8 @@ WEBHOOKS["job.terminal"] = Webhook(
 WEBHOOKS[LOW_CREDITS] = Webhook(
     id="accountCreditsLow",
     summary="Credits are low",
-    description="Sent to the webhooks that want it when the credits of the account fall below the number that an "
-    "owner chose, and again when they have risen and fall once more, at most once an hour.",
+    description="Sent to webhooks with low-credit events turned on when the account's available credits drop below "
+    "the threshold. Sent again when they have risen and drop again, at most once an hour.",
     headers=HEADERS,
     body=Body(shape=CreditsLowEvent, examples={"low": EXAMPLE_CREDITS_LOW}),
     responses=RESPONSES,

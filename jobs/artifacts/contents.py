@@ -1,4 +1,4 @@
-"""What a download sends: a stored file, the beginning of one with text after it, or a text alone."""
+"""What a download sends: a stored file, the beginning of one with text after it, or text alone."""
 
 import zlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from jobs.artifacts.artifact_files import OpenArtifact
 from jobs.models import Artifact
 from simservice.storages import seekable_gzip
 
-# Each download of such a text is compressed again, so speed matters more than the last bytes.
+# Each download compresses the text again, so speed matters more than size.
 LEVEL = 1
 
 
@@ -34,7 +34,7 @@ class Content:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenContent:
-    """A part of a content, read once. `size` is its number of bytes, None if that is not known yet."""
+    """A part of the content, read once. `size` is its number of bytes, or None if not known yet."""
 
     size: int | None
     stored: OpenArtifact | None = None
@@ -68,7 +68,7 @@ def of_artifact(artifact: Artifact, *, name: str = "") -> Content:
 
 
 def open_part(content: Content, *, start: int, stop: int) -> OpenContent:
-    """Open a content from byte `start` up to `stop`.
+    """Open content from byte `start` up to `stop`.
 
     Raises FileNotFoundError if the storage no longer has the file, another OSError if it is unavailable.
     """
@@ -80,7 +80,7 @@ def open_part(content: Content, *, start: int, stop: int) -> OpenContent:
 
 
 def open_compressed(content: Content) -> OpenContent:
-    """Open a content compressed with gzip: a stored file as it is stored. Raises like `open_part`."""
+    """Open content compressed with gzip; a stored file stays as it is stored. Raises like `open_part`."""
     if content.artifact is not None and not content.added:
         stored = artifact_files.open_compressed(content.artifact)
         return OpenContent(size=stored.size, stored=stored)

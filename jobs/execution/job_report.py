@@ -39,7 +39,7 @@ class JobReport:
             yield kind, content
 
     def _add(self, report: BinaryIO, *, stage: int) -> None:
-        """Take what the results have of a stage from its report. Raises NotStored."""
+        """Add the profilesets whose final results come from a stage. Raises NotStored."""
         names, is_base = self.results.names_of(stage), self.results.base_stage == stage
         try:
             if names or is_base:

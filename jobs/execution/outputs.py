@@ -42,7 +42,7 @@ class Scrubber:
         self.byte_pattern = re.compile(b"|".join(re.escape(form.encode()) for form in forms))
 
     def without(self, suffix: str) -> "Scrubber":
-        """Return a scrubber that also removes the end of replicates' names."""
+        """Return a scrubber that also removes the suffix of replicates' names."""
         return Scrubber(self.secrets, suffix=suffix) if suffix else self
 
     def text(self, text: str) -> str:

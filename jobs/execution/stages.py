@@ -87,7 +87,7 @@ class Stages:
         self.input, self.analysis, self.submitted_text = found, found.analysis, submitted
         self.plan, self.secrets, self.stored = plan, secrets, stored
         self.scrubber = scrubber_of(secrets)
-        # The end of the names of replicates
+        # The suffix of the names of replicates
         self.suffix = multistage.suffix_for(found.text) if plan.enabled else ""
         self.results = Results(plan, found.analysis)
         self.report = JobReport(self.results) if plan.enabled else None
@@ -282,7 +282,7 @@ class Stages:
         return self.input.located(outcome.reason)
 
     def _artifacts(self, stage: Stage, shards: Conductor | OnlyShard, result: StageResult) -> Contents:
-        """Return the artifacts of a stage. If it has a report, it is read for the job's."""
+        """Return the artifacts of a stage. Its report, if any, is added to the job's report."""
         if self.report is None or isinstance(result.report, BrokenReport):
             return shards.artifacts()
         return self.report.reading(shards.artifacts(), stage=stage.number)

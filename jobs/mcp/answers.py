@@ -28,7 +28,7 @@ from jobs.results.rankings import Entry
 from jobs.results.verdicts import EVEN, Compared, actors_of, variants_of
 from simservice.shapes import Count, Id, Percent, Rule, Url
 
-# As many as the page of a comparison shows unfolded
+# As many as the comparison page shows without expanding
 MAX_COMPARED = 20
 MAX_RUNS = 200
 MAX_VALUE_CHARACTERS = 200
@@ -81,7 +81,7 @@ class RankedEntry(Baseline):
 
     place: Annotated[int, Rule(minimum=1), "1 is the best"]
     stage: Annotated[int | None, "The last stage that it ran in"]
-    changePercent: Annotated[float | None, "By how much it exceeds the baseline. Null if unknown"]
+    changePercent: Annotated[float | None, "Difference from the baseline. Null if unknown"]
     marginPercent: Annotated[float | None, "Margin of error of the change. Null if unknown"]
     isClear: Annotated[bool, "Whether the change exceeds its margin of error"]
 
@@ -111,9 +111,9 @@ class ComparedJob(TypedDict):
 
     id: Id
     title: Title
-    missing: Annotated[Missing | None, "Why the job has nothing to compare. Null if it has"]
+    missing: Annotated[Missing | None, "Why the job cannot be compared. Null if it can"]
     figure: Annotated[Baseline | None, "The main number of the result"]
-    change: Annotated[Change | None, "Null for the first job, and if there is nothing to compare"]
+    change: Annotated[Change | None, "Null for the first job, and if the job cannot be compared"]
 
 
 class Difference(TypedDict):
@@ -153,13 +153,13 @@ class Explanation(TypedDict):
     status: PublicStatus
     errorCode: ErrorCode | None
     headline: Annotated[str, "How far the job came, or why it ended, as a sentence"]
-    reason: Annotated[str | None, "Why it ended. Null if the headline says all"]
+    reason: Annotated[str | None, "Why it ended. Null if the headline is sufficient"]
     advice: Annotated[str | None, "What to do next. Null if nothing needs to be done"]
     needsCorrection: Annotated[bool, "Whether an error in the profile caused the failure"]
-    hasResult: Annotated[bool, "Whether a part of the result is available"]
+    hasResult: Annotated[bool, "Whether a partial result is available"]
     simcExitCode: ExitCode
     creditsConsumed: Annotated[Credits | None, "Null until the job has ended"]
-    docsUrl: Annotated[Url | None, "The documentation of the error. Null without one"]
+    docsUrl: Annotated[Url | None, "The documentation of the error. Null without an error"]
 
 
 class CreditState(TypedDict):

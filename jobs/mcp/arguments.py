@@ -23,7 +23,7 @@ from simservice.api.jsonschema import Schema, schema_of
 from simservice.api.openapi import DocumentedSchema
 
 KEY = "idempotencyKey"
-# The dotted path of the JSON submission at which each argument stands. The names are those of plain-text requests.
+# The path of each argument in a JSON submission. The names are those of plain-text requests.
 PATHS = {
     "profile": "profile.text",
     **{name: path for name, (path, _, _) in PARAMETERS.items()},
@@ -32,11 +32,11 @@ PATHS = {
 NAMES = {path: name for name, path in PATHS.items()}
 ABOUT = {
     "profile": "The text of the profile, as the game's SimulationCraft addon exports it.",
-    "channel": "Which build of the simulator: `latest` unless the user wants another one.",
-    "multiStage": "Whether to drop variants that are clearly worse after a first, rough stage.",
-    "maxCredits": "The most credits that the job may cost.",
-    "metadata": "Texts of your own, returned with the job.",
-    KEY: "A unique value. A repeated call with the same value returns the first job instead of another one.",
+    "channel": "The build of the simulator. Use `latest` unless the user wants another one.",
+    "multiStage": "Whether to run in stages and drop variants that are clearly worse after each.",
+    "maxCredits": "The credit limit of the job.",
+    "metadata": "Custom text fields, returned with the job.",
+    KEY: "A unique value. A repeated call with the same value returns the first job and submits no other.",
 }
 JOB_ID = "The id of the job, which is also the id of its task."
 MAX_RANKED = 100
@@ -53,20 +53,20 @@ class JobArguments(StrictSerializer):
 
 
 class WaitArguments(JobArguments):
-    """A job, and how long to wait for a change of it."""
+    """A job, and how long to wait for a change."""
 
     seconds = StrictIntegerField(
         min_value=0,
         max_value=LONGEST_WAIT_SECONDS,
         default=LONGEST_WAIT_SECONDS,
-        help_text="How long to wait for a change of the status or of the whole percent.",
+        help_text="How long to wait for the status or percentage to change.",
     )
 
 
 class RankArguments(JobArguments):
     """A job, and a part of its ranking."""
 
-    first = StrictIntegerField(min_value=1, default=1, help_text="The place of the first entry to return.")
+    first = StrictIntegerField(min_value=1, default=1, help_text="The rank of the first entry to return.")
     limit = StrictIntegerField(
         min_value=1, max_value=MAX_RANKED, default=20, help_text="The number of entries to return."
     )

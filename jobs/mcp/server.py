@@ -34,7 +34,7 @@ NOT_A_MESSAGE = "Send one JSON-RPC 2.0 request, notification or response. Batche
 
 @dataclass(eq=False)
 class Refused(Exception):
-    """A request that the protocol answers with an error."""
+    """A request that gets a protocol error."""
 
     code: int
     message: str
@@ -49,9 +49,9 @@ def require_known_version(version: str | None) -> None:
 
 
 def answer(message: Any, call: Call) -> str | None:
-    """Return the response to a message as JSON; None for a notification or a response, which need none.
+    """Return the response to a message as JSON, or None for a notification or a response.
 
-    Raises ValidationFailed if it is no message.
+    Raises ValidationFailed if it is not a message.
     """
     # The union would take a request with an invalid id for a notification.
     kind = (
@@ -65,7 +65,7 @@ def answer(message: Any, call: Call) -> str | None:
         raise ValidationFailed([{"path": "", "message": NOT_A_MESSAGE}]) from None
     if not isinstance(parsed, types.JSONRPCRequest):
         return None
-    # Only ASCII, because texts of callers can have characters that UTF-8 cannot encode.
+    # Only ASCII, because callers' text can contain characters that UTF-8 cannot encode.
     return json.dumps({"jsonrpc": "2.0", "id": parsed.id, **_outcome(parsed, call)}, allow_nan=False)
 
 
@@ -87,7 +87,7 @@ def _result(request: types.JSONRPCRequest, call: Call) -> types.Result:
     """Return the result of a request. Raises Refused."""
     kind, handle = METHODS.get(request.method, (None, None))
     if kind is None or handle is None:
-        raise Refused(types.METHOD_NOT_FOUND, "There is no such method.")
+        raise Refused(types.METHOD_NOT_FOUND, "Unknown method.")
     try:
         read = kind.model_validate({"method": request.method, "params": request.params})
     except ValidationError as error:
@@ -142,13 +142,13 @@ def _list_tools(_: types.ListToolsRequest, __: Call) -> types.ListToolsResult:
 
 
 def _call_tool(request: types.CallToolRequest, call: Call) -> types.Result:
-    """Call a tool. Errors of the service are results, which the model sees; those of tasks are errors."""
+    """Call a tool. Service errors are results, which the model sees; for tasks, they are protocol errors."""
     params = request.params
     tool, arguments = tools.TOOLS.get(params.name), params.arguments or {}
     if tool is None:
-        raise Refused(types.INVALID_PARAMS, "There is no such tool.")
+        raise Refused(types.INVALID_PARAMS, "Unknown tool. Call tools/list for the available ones.")
     if params.task is not None and not tool.has_tasks:
-        raise Refused(types.METHOD_NOT_FOUND, "This tool cannot be called as a task.")
+        raise Refused(types.METHOD_NOT_FOUND, "This tool cannot be called as a task. Call it without one.")
     if params.task is not None:
         submission = tools.submit(call, arguments)
         return types.CreateTaskResult(task=tasks.task_of(queries.find_job(call.account, submission["id"])))
@@ -160,7 +160,7 @@ def _call_tool(request: types.CallToolRequest, call: Call) -> types.Result:
 
 
 def _tool_result(found: Mapping[str, Any], *, is_error: bool = False) -> types.CallToolResult:
-    """Return a structured result, also as text for clients that do not read structures."""
+    """Return a structured result, with a text for clients that do not support structured content."""
     text = types.TextContent(type="text", text=json.dumps(found, allow_nan=False))
     return types.CallToolResult(content=[text], structuredContent=dict(found), isError=is_error)
 
@@ -171,7 +171,7 @@ def _get_task(request: types.GetTaskRequest, call: Call) -> types.GetTaskResult:
 
 
 def _get_task_result(request: types.GetTaskPayloadRequest, call: Call) -> types.CallToolResult:
-    """Return what the tool of an ended task returns. Wait for its end for as long as other requests can wait."""
+    """Return the result of an ended task's tool. Wait for the end as long as other requests can wait."""
     job, _ = queries.read_job(call.account, request.params.taskId, with_summary=True)
     state = answers.job_state(job, call.links)
     if not job.is_terminal:

@@ -59,7 +59,7 @@ class Tool:
 
 
 def check(call: Call, arguments: Arguments) -> Validation:
-    """Return what would happen to a submission now. Raises what `require_submit` raises: it spends a limit."""
+    """Return what would happen to a submission now. Raises like `require_submit`, because it uses up a limit."""
     require_submit(call.caller)
     rate_limits.spend_check(call.request, call.account)
     return validation(read_submission(arguments), call.request, names=argument_names())
@@ -101,7 +101,7 @@ def submit(call: Call, arguments: Arguments) -> Submitted:
 
 
 def wait(call: Call, arguments: Arguments) -> JobState:
-    """Return the state of a job once it has changed, or after some seconds."""
+    """Return the state of a job once it has changed, or after the given seconds."""
     job = _job(call, arguments["jobId"])
     state = answers.job_state(job, call.links)
     call.wait(job, seconds=arguments["seconds"])
@@ -157,7 +157,7 @@ TOOLS = {
     "run": Tool(
         title="Run a simulation",
         description="Submits a SimulationCraft profile as a job, which costs credits. Returns the job at once; "
-        "follow it with `wait`. Called as a task, the result is the job when it has ended.",
+        "follow it with `wait`. As a task, it returns the job once it has ended.",
         fields=None,
         returns=RunResult,
         answer=run,
@@ -195,7 +195,7 @@ TOOLS = {
         answer=explain,
     ),
     "credits": Tool(
-        title="Show the credits",
+        title="Show credits",
         description="Returns the credits that the account can spend and what a second of simulation costs.",
         fields=NoArguments,
         returns=CreditState,

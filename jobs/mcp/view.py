@@ -18,7 +18,7 @@ from simservice.api.parsers import StrictJSONParser
 class McpView(Endpoint):
     """`POST /mcp`, for keys of every scope: the tools decide what a key may do."""
 
-    # There are no sessions to end and no streams of the server's own messages.
+    # There are no sessions to end and no server-sent messages.
     http_method_names = ["post"]
     parser_classes = [StrictJSONParser]
     schema = None
@@ -27,7 +27,7 @@ class McpView(Endpoint):
         """Answer a request with 200, and accept a notification with 202."""
         single_values(request.query_params, known=())
         _require_own_origin(request)
-        from jobs.mcp import server  # imported late: it loads the package (30 MB)
+        from jobs.mcp import server  # imported here, because it loads the package (30 MB)
 
         server.require_known_version(request.headers.get("MCP-Protocol-Version"))
         call = Call(request=request, caller=cast(Caller, request.user), links=LinkBuilder.for_request(request))
@@ -38,7 +38,7 @@ class McpView(Endpoint):
 
 
 def _require_own_origin(request: Request) -> None:
-    """Raise OriginNotAllowed for a request of another site's page, as the protocol demands."""
+    """Raise OriginNotAllowed for a request from another site's page, as the protocol requires."""
     origin = request.headers.get("Origin")
     if origin is not None and origin.lower() != base_url(request).lower():
         raise OriginNotAllowed

@@ -24,10 +24,10 @@ MAX_REPLICATED = 1000
 
 
 def suffix_for(text: str) -> str:
-    """Return the end of the names of a profile's replicates.
+    """Return the suffix of the names of a profile's replicates.
 
-    The profile does not contain it, and its first character occurs once in it. To restore the names in any output,
-    it is therefore enough to remove it.
+    The profile does not contain the suffix, whose first character occurs in it only once. Removing it from any
+    output therefore restores the names.
     """
     if SUFFIX not in text:
         return SUFFIX

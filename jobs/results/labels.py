@@ -161,7 +161,7 @@ def status_of(job: Job) -> str:
 
 
 def public_reason(job: Job) -> str:
-    """Return why a job ended, for its share link: nothing that quotes a hidden profile."""
+    """Return why a job ended, for its share link, without quoting a hidden profile."""
     if not job.status_reason or job.shows_inputs or job.error_code not in QUOTING:
         return job.status_reason or ""
     return HIDDEN_REASON

@@ -181,7 +181,7 @@ def find_shared(token: str, *, with_profile: bool = False) -> Job | None:
 
 
 def poll_shared(token: str) -> Job | None:
-    """Return the fields of a share link's job that its progress needs, None as in `find_shared`. One query."""
+    """Return a share link's job with the fields that its progress needs, or None as in `find_shared`. One query."""
     job = Job.objects.filter(share_token=token).only(*POLLED, "retention_days", "cleared_at").first()
     return job if job is not None and retention.is_kept(job) else None
 

@@ -1,8 +1,8 @@
 """Files under a share link that programs read: the reports, the profile and the output of a job.
 
 `data.json` is the simulator's report with one more member, `simbot`, which says what the report is about
-(docs/reference/api.md#report-data). It stands last, because parsers keep the last of several members of one name: a
-report that has its own `simbot` cannot replace it. So only the end of the stored report is read to build it, and
+(docs/reference/api.md#report-data). It comes last, because parsers keep the last of several members with one name:
+a report with its own `simbot` cannot replace it. So only the end of the stored report is read to build it, and
 ranges of the rest are those of the stored file.
 """
 
@@ -25,7 +25,7 @@ class DataFile(StrEnum):
     """A file under a share link."""
 
     DATA_JSON = "data.json"
-    # The same file: some readers expect the report without its longest parts under the first name.
+    # The same file, for readers that expect a shortened report in the first one
     FULL_JSON = "data.full.json"
     DATA_CSV = "data.csv"
     INPUT = "input.txt"
@@ -86,7 +86,7 @@ def listed(job: Job, kinds: Collection[str]) -> list[DataFile]:
 
 
 def main_artifact(artifacts: Sequence[Artifact], kind: Artifact.Kind) -> Artifact | None:
-    """Return the artifact of a kind for the whole job: the one without a stage, else that of the last stage."""
+    """Return the artifact of a kind without a stage, or else that of the last stage."""
     of_kind = [each for each in artifacts if each.kind == kind]
     return max(of_kind, key=lambda each: (each.stage is None, each.stage or 0), default=None)
 

@@ -31,7 +31,7 @@ class Submission:
     csv: bool
     json_version: int
     webhook_events: tuple[str, ...]
-    # Whether the share link leaves out the profile and the logs.
+    # Whether the share link hides the profile and the logs
     hides_inputs: bool = False
 
 

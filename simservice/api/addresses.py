@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from rest_framework.request import Request  # workers do not load the API framework
 
 
-# Addresses of the field's scripts (`jobs/api/compatible.py`)
+# Addresses for community scripts (`jobs/api/compatible.py`)
 COMPATIBLE_PREFIXES = ("/api/job/", "/reports/", "/simbot/")
 
 
 def is_compatible_path(path: str) -> bool:
-    """Return whether a path is one of the field's scripts, and the deployment has these."""
+    """Return whether a path is an address for community scripts and the deployment has these."""
     return settings.COMPATIBLE_ADDRESSES and (path == "/sim" or path.startswith(COMPATIBLE_PREFIXES))
 
 

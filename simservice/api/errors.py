@@ -91,7 +91,7 @@ class InsufficientScope(ApiError):
     """The key's scope does not include the operation; `meta` has both."""
 
     status, code = 403, "insufficient_scope"
-    message = "The request needs a key with another scope. Use another key, or change its scope."
+    message = "The request requires a higher scope. Use another key, or change the scope of this one."
     headers = {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
     example = {"required": "submit", "scope": "read"}
 
@@ -99,20 +99,20 @@ class InsufficientScope(ApiError):
         challenge = f'Bearer error="insufficient_scope", scope="{meta["required"]}"'
         super().__init__(
             meta,
-            message=f"The request needs a key with the scope {meta['required']}, and this key has {meta['scope']}. "
-            "Use another key, or change its scope.",
+            message=f"The request requires the scope {meta['required']}, but the key has {meta['scope']}. "
+            "Use another key, or change the scope of this one.",
             headers={"WWW-Authenticate": challenge},
         )
 
 
 class AddressNotAllowed(ApiError):
     status, code = 403, "address_not_allowed"
-    message = "This key is not accepted from this IP address."
+    message = "This key is not accepted from this IP address. Use an allowed one, or change the key's list."
 
 
 class OriginNotAllowed(ApiError):
     status, code = 403, "origin_not_allowed"
-    message = "A page of another site sent this request. Send it from a program, without an Origin header."
+    message = "A page on another site sent this request. Send it from a program, without an Origin header."
 
 
 class NotFound(ApiError):

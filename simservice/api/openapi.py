@@ -67,7 +67,7 @@ ERROR_DESCRIPTIONS = {
     400: "The request is invalid.",
     401: "The API key is missing or not accepted.",
     402: "The account does not have enough credits or is suspended.",
-    403: "The API key does not allow the request, or not from this address.",
+    403: "The API key does not allow the request, or is not accepted from this address.",
     404: "The resource does not exist or belongs to another account.",
     405: "The path does not support the method.",
     409: "The request conflicts with the current state.",
@@ -86,7 +86,7 @@ PATH_PARAMETER = re.compile(r"{(\w+)}")
 
 
 def _key_errors(needed: Scope) -> Sequence[type[ApiError]]:
-    """Return the errors of an operation that needs a key with a scope. Every key has the lowest."""
+    """Return the errors of an operation that needs a scope. Every key has the lowest one."""
     return KEY_ERRORS if needed == Scope.READ else (*KEY_ERRORS, errors.InsufficientScope, errors.ReadOnlyKey)
 
 
@@ -297,7 +297,7 @@ def _plain_operations(patterns: Sequence[Any], prefix: str = "") -> Iterator[tup
 
 
 def _free_examples(operation: Operation, *, method: str, path: str) -> Schema:
-    """Return the extension `x-free-examples` of an operation, empty if each of its requests costs something."""
+    """Return the extension `x-free-examples` of an operation, empty if all of its requests cost something."""
     sources = {each.name: each.source for each in operation.parameters if each.source}
     choices = {each.name: each.example for each in operation.parameters if _is_choice(each)}
     path = PATH_PARAMETER.sub(lambda found: choices.get(found[1], found[0]), path)

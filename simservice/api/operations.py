@@ -110,11 +110,11 @@ class Operation:
     returns: ResponseSpec
     also: Mapping[int, ResponseSpec] = field(default_factory=dict)
     errors: Sequence[type[ApiError]] = ()
-    # What a key needs for it. Without one, `required_scope` decides.
+    # The scope that a key needs. If None, `required_scope` decides.
     scope: Scope | None = None
 
     def required_scope(self, method: str) -> Scope:
-        """Return the scope that a key needs: a change that states none needs the highest."""
+        """Return the scope that a key needs. A change without a declared scope needs the highest."""
         return self.scope or (Scope.READ if method in SAFE_METHODS else Scope.MANAGE)
 
     # If there are none, an operation that only reads is its own example.
@@ -150,11 +150,11 @@ WEBHOOKS: dict[str, Webhook] = {}
 REQUEST_ID = Header(
     name="X-Request-Id", shape=str, description="Identifies the request. Quote it when you contact support."
 )
-# On responses to requests that use up a limit. Omitted while Redis is unavailable, when no limit applies.
+# On responses to requests that count against a limit. Omitted while Redis is unavailable.
 RATE_LIMIT = [
     Header(name=name, shape=shape, description=description, always=False)
     for name, shape, description in (
-        ("RateLimit-Policy", str, "The limits that the request uses up: quota `q`, window `w` in seconds."),
+        ("RateLimit-Policy", str, "The limits that the request counts against: quota `q`, window `w` in seconds."),
         ("RateLimit", str, "What is left of each limit: `r` requests or bytes, more in `t` seconds."),
         (
             "X-RateLimit-Limit",

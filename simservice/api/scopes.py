@@ -6,11 +6,11 @@ from django.db.models import TextChoices
 class Scope(TextChoices):
     """What a key may do. Each scope includes those before it."""
 
-    # Everything that changes and spends nothing.
+    # Read everything; change and spend nothing.
     READ = "read"
     # Submit, check and cancel jobs.
     SUBMIT = "submit"
-    # Every operation, also those that change what others see.
+    # Every operation, including those that change what others see.
     MANAGE = "manage"
 
     def includes(self, other: "Scope") -> bool:

@@ -19,7 +19,7 @@ OPENAPI = Operation(
 
 @read_only
 def openapi_address(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
-    """Redirect from the address at which many tools look for the document."""
+    """Redirect from the address where many tools look for the document."""
     return redirect("openapi")
 
 

@@ -45,7 +45,7 @@ def test_networks_are_stored_in_one_form(text: str, networks: list[str]) -> None
     ["example.com", "203.0.113", "203.0.113.7/33", "1.2.3.4/-1", "fe80::1%eth0", "0x7f000001", "1", "\u0661.1.1.1"],
 )
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(InvalidAddresses, match="not an IP address or a network"):
+    with pytest.raises(InvalidAddresses, match="not an IP address or network"):
         addresses.parse(text)
 
 

@@ -122,7 +122,7 @@ def hide(owner: Membership, job: Job, **fields: str) -> None:
 
 
 def public_texts(job: Job, owner: Membership) -> list[str]:
-    """Return every public document about a job, for whoever reads it."""
+    """Return every public document about a job."""
     other = Browser().get("/compare", {"share": [job.share_token, run(job.client).share_token]})
     addresses = [f"/share/{job.share_token}", f"/manifests/{job.share_token}"]
     pages = [Browser().get(address).content.decode() for address in addresses]

@@ -88,7 +88,7 @@ def test_the_agreed_version_is_sent(simctl: Simctl, service: Service) -> None:
     [
         (refusal(401, "invalid_token"), "invalid_token", "The sentence of invalid_token. (invalid_token)"),
         (Answer(b"<html>", 502), None, "instead of the API's JSON"),
-        (Answer(b"<html>"), None, "something else than JSON"),
+        (Answer(b"<html>"), None, "response is not JSON"),
     ],
 )
 def test_errors_of_the_service_are_answers(
@@ -148,7 +148,7 @@ def test_a_line_that_is_no_json_is_ignored(simctl: Simctl, service: Service, lin
     service.answers[PATH] = [result()]
     done = simctl("mcp", stdin=line + lines(PING))
     assert (done.returncode, len(done.stdout.splitlines())) == (Exit.COMPLETED, 1)
-    assert done.stderr == "simctl: A line of the input is not JSON, and was ignored.\n"
+    assert done.stderr == "simctl: Ignored an input line that is not JSON. Send one message per line.\n"
 
 
 def test_a_key_is_needed(simctl: Simctl) -> None:

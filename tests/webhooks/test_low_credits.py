@@ -1,4 +1,4 @@
-"""Notices of low credits: once for each fall, by mail and as an event."""
+"""Low-credit notices: once for each drop, by email and as an event."""
 
 import json
 from datetime import timedelta
@@ -66,8 +66,8 @@ def test_owners_get_one_mail(account: Account) -> None:
         tasks.report_low_credits()
     (sent,) = mail.outbox
     assert sorted(sent.to) == sorted(owners)
-    assert sent.subject == f"Credits of {account} are low"
-    assert "400 credits left, fewer than the 500" in sent.body
+    assert sent.subject == f"{account} is low on credits"
+    assert "400 credits left, fewer than your threshold of 500" in sent.body
 
 
 def test_a_mail_that_fails_is_sent_later(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

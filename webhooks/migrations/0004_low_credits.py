@@ -1,4 +1,4 @@
-"""Let a webhook get events about low credits."""
+"""Let webhooks get low-credit events."""
 
 from django.db import migrations, models
 

@@ -33,7 +33,7 @@ class Command(BaseCommand):
             "--addresses",
             default="",
             metavar="LIST",
-            help="addresses and networks from which the key is accepted, separated by commas (default: all)",
+            help="comma-separated addresses and networks from which the key is accepted (default: all)",
         )
 
     def handle(self, *args: Any, account: str, client: str, days: int | None, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Addresses of the field's scripts (docs/how-to/use-existing-tools.md)."""
+"""Compatible addresses for community scripts (docs/how-to/use-existing-tools.md)."""
 
 import importlib
 import json

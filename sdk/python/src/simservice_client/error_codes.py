@@ -4,7 +4,7 @@ from simservice_client.errors import ApiError
 
 
 class AddressNotAllowed(ApiError):
-    """This key is not accepted from this IP address."""
+    """This key is not accepted from this IP address. Use an allowed one, or change the key's list."""
 
     code = "address_not_allowed"
 
@@ -64,7 +64,7 @@ class InsufficientCreditsLiability(ApiError):
 
 
 class InsufficientScope(ApiError):
-    """The request needs a key with another scope. Use another key, or change its scope."""
+    """The request requires a higher scope. Use another key, or change the scope of this one."""
 
     code = "insufficient_scope"
 
@@ -124,7 +124,7 @@ class NotFound(ApiError):
 
 
 class OriginNotAllowed(ApiError):
-    """A page of another site sent this request. Send it from a program, without an Origin header."""
+    """A page on another site sent this request. Send it from a program, without an Origin header."""
 
     code = "origin_not_allowed"
 

@@ -253,7 +253,7 @@ class Credits(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class CreditsLowEvent(Model):
-    """The event of credits that fell below the number that an owner of the account chose."""
+    """The event of credits that dropped below the account's threshold."""
 
     kind: Literal["account.credits_low"]
     version: Literal["v1"]
@@ -264,12 +264,12 @@ class CreditsLowEvent(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class CreditsLowPayload(Model):
-    """The credits of an account that has few left."""
+    """The credits of an account that is low on credits."""
 
     available: int
-    """Credits that the account can spend, without those reserved for jobs."""
+    """Credits that the account can spend, except those reserved for jobs."""
     threshold: int
-    """The number that an owner chose."""
+    """The threshold that an owner set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -703,7 +703,7 @@ class ManifestArtifact(Model):
 
     kind: Literal["json_report", "html_report", "csv_report", "input", "stdout_log", "stderr_log"]
     name: str
-    """File name of the download. Starts with `stage-N-` if it belongs to a stage."""
+    """File name of the download. Begins with `stage-N-` if it belongs to a stage."""
     stage: int | None
     """Null for files of the whole job."""
     url: str
@@ -1099,7 +1099,7 @@ class ResultArtifact(Model):
 
     kind: Literal["json_report", "html_report", "csv_report", "input", "stdout_log", "stderr_log"]
     name: str
-    """File name of the download. Starts with `stage-N-` if it belongs to a stage."""
+    """File name of the download. Begins with `stage-N-` if it belongs to a stage."""
     stage: int | None
     """Null for files of the whole job."""
     url: str

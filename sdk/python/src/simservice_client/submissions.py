@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
     """Whether to write a CSV report."""
     json_version: Literal["2", "3"]
     hide_inputs: bool
-    """Whether the share link leaves out the profile and the logs."""
+    """Whether the share link hides the profile and the logs."""
     bnet_client_id: str
     """Credentials of the game's API, for profiles that import characters."""
     bnet_client_secret: str

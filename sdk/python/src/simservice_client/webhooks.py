@@ -39,7 +39,7 @@ def verify_webhook(
     """
     event = verify_event(body, headers, secret=secret, tolerance_seconds=tolerance_seconds, now=now)
     if not isinstance(event, TerminalEvent):
-        raise UnknownEvent("The event is not about a job. Call verify_event for events of all kinds.")
+        raise UnknownEvent("The event is not about a job. Use verify_event for events of all kinds.")
     return event
 
 
@@ -51,7 +51,7 @@ def verify_event(
     tolerance_seconds: float = TOLERANCE_SECONDS,
     now: float | None = None,
 ) -> TerminalEvent | CreditsLowEvent:
-    """Return the event of a webhook request, of any kind. Otherwise like `verify_webhook`.
+    """Return the event of a webhook request, whatever its kind. Otherwise like `verify_webhook`.
 
     event = verify_event(await request.body(), request.headers, secret=os.environ["WEBHOOK_SECRET"])
     if isinstance(event, CreditsLowEvent):

@@ -82,10 +82,10 @@ class Client:
     def mcp(
         self, message: bytes, *, version: str | None = None, repeats: bool = True, answer_seconds: float = 0.0
     ) -> bytes:
-        """Send a JSON-RPC message to the MCP server, and return its answer; empty if it needs none.
+        """Send a JSON-RPC message to the MCP server and return the answer, empty if the message needs none.
 
-        `version` is that of the protocol. Do not repeat a message that runs a job without an idempotency key.
-        `answer_seconds` is the time that the message asks the service to wait.
+        `version` is the protocol version. Set `repeats` to False for a message that runs a job without an
+        idempotency key. `answer_seconds` is how long the message asks the service to wait.
         """
         headers = {"Accept": "application/json, text/event-stream"}
         if version:
@@ -99,7 +99,7 @@ class Client:
     def report_data(self, share: str) -> dict[str, Any]:
         """Return the simulator's report of an ended job from its share link, `links.share`. Sends no key.
 
-        Its member `simbot` says what the report is about.
+        Its block `simbot` describes the report.
         """
         document: dict[str, Any] = answer_of(self._transport.public(f"{share}/data.json"))
         return document

@@ -1,8 +1,8 @@
-"""`simctl mcp`: an MCP server on standard input and output, which passes each message to the service.
+"""`simctl mcp`: an MCP server on standard input and output, which forwards each message to the service.
 
-A message has a thread of its own, because some wait for a job, and others must not wait for them. Nothing but
-answers is written to standard output, without a buffer: a thread that writes while the command ends would otherwise
-hold its lock.
+Each message has its own thread, because some wait for a job and must not delay the others. Only answers are written
+to standard output. They are not buffered, because a thread that writes while the command ends would hold the lock
+of the buffer.
 """
 
 import json
@@ -27,7 +27,7 @@ NOT_READY = "result_not_ready"
 
 
 def serve(arguments: Namespace, console: Console) -> int:
-    """Answer messages until standard input ends, and those that are left then."""
+    """Answer all messages until standard input ends."""
     bridge = Bridge(open_client(arguments), console)
     for line in sys.stdin.buffer:
         if line.strip():
@@ -37,14 +37,14 @@ def serve(arguments: Namespace, console: Console) -> int:
 
 
 class Bridge:
-    """Passes messages to the service, and their answers back."""
+    """Forwards messages to the service, and answers back."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._client = client
         self._console = console
         self._places = threading.BoundedSemaphore(MAX_THREADS)
         self._writing = threading.Lock()
-        # The version of the protocol that the service has agreed on
+        # The protocol version that the service has agreed to
         self._version: str | None = None
 
     def accept(self, line: bytes) -> None:
@@ -52,7 +52,7 @@ class Bridge:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            self._console.complain("A line of the input is not JSON, and was ignored.")
+            self._console.complain("Ignored an input line that is not JSON. Send one message per line.")
             return
         self._places.acquire()
         threading.Thread(target=self._carry_out, args=(line, message), daemon=True).start()
@@ -71,7 +71,7 @@ class Bridge:
             self._places.release()
 
     def _answer(self, line: bytes, message: Any) -> bytes:
-        """Return the answer of the service, or an error that says why there is none. Empty if none is expected."""
+        """Return the service's answer, or an error if there is none. Empty if no answer is expected."""
         try:
             return self._ended(line, message)
         except SimserviceError as error:
@@ -83,7 +83,7 @@ class Bridge:
             return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": described}).encode()
 
     def _ended(self, line: bytes, message: Any) -> bytes:
-        """Return the answer of the service, to a question for the result of a task once that has ended."""
+        """Return the service's answer. Repeat a request for a task's result until the task has ended."""
         while True:
             started = time.monotonic()
             content = self._client.mcp(
@@ -99,7 +99,7 @@ class Bridge:
                 time.sleep(found(answer, "error", "data", "retryAfterSeconds") or 1)
 
     def _write(self, answer: bytes) -> None:
-        """Write a line. Ends the command if nobody reads it any more."""
+        """Write a line. End the command if nobody reads the output anymore."""
         rest = answer + b"\n"
         try:
             with self._writing:
@@ -115,21 +115,21 @@ def is_request(message: Any) -> bool:
 
 
 def can_be_repeated(message: Any) -> bool:
-    """Return whether a message changes nothing when it comes twice. Without a key, each run is another job."""
+    """Return whether a message can be sent twice. Without a key, each `run` submits another job."""
     is_run = found(message, "method") == "tools/call" and found(message, "params", "name") == "run"
     return not is_run or found(message, "params", "arguments", "idempotencyKey") is not None
 
 
 def read(content: bytes) -> Any:
-    """Return the JSON of an answer, None if it is empty. Raises SimserviceError if it is something else."""
+    """Return the JSON of an answer, or None if it is empty. Raises SimserviceError if it is not JSON."""
     try:
         return json.loads(content) if content else None
     except (ValueError, RecursionError):
-        raise SimserviceError("The service answered with something else than JSON: check the address.") from None
+        raise SimserviceError("The service's response is not JSON. Check the service's address.") from None
 
 
 def found(value: Any, *names: str) -> Any:
-    """Return the value at a path in JSON, None if there is none."""
+    """Return the value at a path in JSON, or None."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
