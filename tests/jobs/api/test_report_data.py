@@ -365,6 +365,7 @@ def read_large(job: Job, size: int, **headers: str) -> tuple[int, int]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("size", [8 << 20, pytest.param(300 << 20, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("each_storage")
+@pytest.mark.timeout(600)
 def test_a_large_report_is_streamed(size: int) -> None:
     job = large_job(size)
     length, peak = read_large(job, size)
@@ -379,9 +380,10 @@ def test_a_large_report_is_streamed(size: int) -> None:
 # A refused request does not use the database, whose transactions may not be idle for so long.
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.slow
-def test_ten_thousand_requests_for_one_report_are_mostly_refused(job: Job, settings: Settings) -> None:
+@pytest.mark.timeout(600)
+def test_thousands_of_requests_for_one_report_are_mostly_refused(job: Job, settings: Settings) -> None:
     limit = settings.PUBLIC_REQUESTS_PER_MINUTE
-    statuses = Counter(fetch(job, if_none_match="*")[0].status_code for _ in range(10_000))
-    # A busy machine needs several minutes.
+    statuses = Counter(fetch(job, if_none_match="*")[0].status_code for _ in range(10 * limit))
+    # A busy machine needs several minutes, each with a new limit.
     assert set(statuses) == {304, 429}
-    assert limit <= statuses[304] < 5000
+    assert limit <= statuses[304] < 5 * limit
