@@ -84,6 +84,10 @@ def test_existing_tools_work(shell: Shell, values: dict[str, str]) -> None:
     follow("how-to/use-existing-tools", shell, values)
 
 
+def test_a_report_is_read_from_its_share_link(shell: Shell, values: dict[str, str]) -> None:
+    follow("how-to/read-reports", shell, values)
+
+
 def test_a_killed_backfill_resumes_without_second_jobs(
     stack: Stack, values: dict[str, str], tmp_path: Path
 ) -> None:

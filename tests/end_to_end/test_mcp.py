@@ -29,6 +29,8 @@ pytestmark = [
 PROFILE = 'mage="Frosty"\nlevel=80\niterations=6000\n' + "".join(
     f"profileset.Ring_{number}+=finger1=,id={number},ilevel=600\n" for number in range(40)
 )
+# The server can close an idle connection just when the client uses it, and the client does not repeat a message.
+NO_KEEP_ALIVE = httpx.Limits(max_keepalive_connections=0)
 SUBMISSION = {"profile": PROFILE, "channel": "latest"}
 Sessions = Callable[[Stack], AbstractAsyncContextManager[ClientSession]]
 
@@ -38,7 +40,7 @@ async def over_http(stack: Stack) -> AsyncIterator[ClientSession]:
     """Connect to /mcp with the key as bearer token."""
     headers = {"Authorization": f"Bearer {stack.ready['apiKey']}"}
     async with (
-        httpx.AsyncClient(headers=headers, timeout=60) as http,
+        httpx.AsyncClient(headers=headers, timeout=60, limits=NO_KEEP_ALIVE) as http,
         streamable_http_client(f"{stack.ready['url']}/mcp", http_client=http) as (reading, writing, _),
         ClientSession(reading, writing) as session,
     ):

@@ -99,6 +99,7 @@ def _add_submission(parser: Parser) -> None:
     add("--webhook", action="store_true", default=None, help="notify the client's webhook when the job has ended")
     add("--html", action="store_true", default=None, help="write an HTML report")
     add("--csv", action="store_true", default=None, help="write a CSV report")
+    add("--hide-inputs", action="store_true", default=None, help="hide the profile and logs on the share link")
     add("--json-version", choices=("2", "3"), help="version of the JSON report")
 
 
