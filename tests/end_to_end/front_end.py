@@ -38,7 +38,7 @@ class Chunk:
     def profile(self) -> str:
         """Return the character and its combinations as the text of a profile."""
         lines = [f'profileset."{name}"+=head=,id={100 + number},ilevel=600' for number, name in self.numbered()]
-        return "\n".join([CHARACTER.rstrip(), "iterations=400", *lines, ""])
+        return "\n".join([CHARACTER.rstrip(), "iterations=1500", *lines, ""])
 
     def numbered(self) -> Iterator[tuple[int, str]]:
         return ((int(name.removeprefix("Combo ")), name) for name in self.names)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.end_to_end.front_end import Chunk, Crash, FrontEnd, make_chunks
-from tests.sdk.fault_proxy import FaultProxy, disturbing, lose_answer, truncate
+from tests.sdk.fault_proxy import FaultProxy, disturbing, lose_answer, refuse, truncate
 from tests.stack import ROOT, Stack, running_stack
 
 pytestmark = [pytest.mark.xdist_group("front end"), pytest.mark.timeout(420)]
@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.xdist_group("front end"), pytest.mark.timeout(420)]
 CHUNKS, SIZE, FIRST = 48, 8, 30
 # Answers that the network loses, and the reservations that a new account holds at least
 LOST, SEVERAL = 3, 4
-# Far fewer than the chunks, so that both limits are met on any machine
-MAX_ACTIVE_JOBS, MAX_QUEUE_LENGTH = 10, 4
+# Far fewer than the chunks, so that the limit is met on any machine
+MAX_ACTIVE_JOBS = 10
 # Opens an account with the credits of a sign-up, and prints its key.
 OPEN_ACCOUNT = """
 from django.conf import settings
@@ -38,12 +38,11 @@ LIMIT = "UPDATE billing_plan SET max_active_jobs = %s"
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack of a self-hosted service with two slots and a short queue."""
+    """A stack of a self-hosted service with two slots."""
     chosen = {
         "API_RESOURCE": "simc",
         "SIM_SLOTS": "2",
         "SWEEP_SECONDS": "1",
-        "MAX_QUEUE_LENGTH": str(MAX_QUEUE_LENGTH),
     }
     with running_stack(tmp_path_factory.mktemp("front end"), **chosen) as started:
         with psycopg.connect(started.ready["databaseUrl"]) as database:
@@ -85,7 +84,7 @@ def night(stack: Stack) -> Iterator[Night]:
     with disturbing(stack.ready["url"]) as network:
         crashed, restarted = FrontEnd(network.url, key), FrontEnd(network.url, key)
         credits_before = crashed.credits()
-        network.disturb("/jobs", *[lose_answer] * LOST)
+        network.disturb("/jobs", *[lose_answer] * LOST, refuse(503, **{"Retry-After": "1"}))
         with pytest.raises(Crash):
             crashed.submit_all(chunks, crash_after=FIRST)
         jobs = restarted.submit_all(chunks)
