@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -24,6 +25,8 @@ from localstack.supervisor import shell
 from tests.stack import ROOT
 from tests.waiting import wait_until
 
+# Far longer than a response takes on a busy machine, and shorter than a wait
+SOON_SECONDS = 15.0
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 
@@ -86,6 +89,25 @@ def read_response(connection: socket.socket) -> Response:
     response = HTTPResponse(Unbuffered(connection))  # type: ignore[arg-type]
     response.begin()
     return Response(response.status, dict(response.headers.items()), response.read())
+
+
+class Connection:
+    """A connection to the web server that waits for its responses."""
+
+    def __init__(self, server: WebServer) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+
+    def is_answered(self, *, within: float = SOON_SECONDS) -> bool:
+        return bool(select.select([self.socket], [], [], within)[0])
+
+    def answer(self) -> Response:
+        return read_response(self.socket)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
 
 
 def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"") -> bytes:

@@ -65,6 +65,28 @@ CONTENT_HEADERS = [
         "files.",
     ),
 ]
+
+
+def content_responses(subject: str, *headers: Header) -> tuple[ResponseSpec, dict[int, ResponseSpec]]:
+    """Return the responses of `respond` for the OpenAPI document: the whole content, and the others by status."""
+    whole = ResponseSpec(
+        description=f"The content of the {subject}.",
+        shape=Any,
+        example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
+        media_types=MEDIA_TYPES,
+        headers=[*CONTENT_HEADERS, *headers],
+    )
+    content_range = Header(name="Content-Range", shape=str, description="The range, and the size of the content.")
+    part = replace(
+        whole,
+        description="The requested range.",
+        example="dps_mean,dps_min",
+        headers=[*whole.headers, content_range],
+    )
+    return whole, {206: part, 304: ResponseSpec(description="The content has not changed.")}
+
+
+ARTIFACT_CONTENT, ARTIFACT_PARTS = content_responses("artifact")
 DOWNLOAD_ARTIFACT = Operation(
     id="downloadArtifact",
     tag="Public",
@@ -72,26 +94,8 @@ DOWNLOAD_ARTIFACT = Operation(
     description="Needs no API key. Supports `Range`, `If-Range` and `If-None-Match`, and gzip if the client "
     "accepts it. A content security policy isolates HTML reports from this site.",
     parameters=[replace(TOKEN, source=Source(operation="getArtifactUrl", pointer="/url", is_last_segment=True))],
-    returns=ResponseSpec(
-        description="The content of the artifact.",
-        shape=Any,
-        example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
-        media_types=MEDIA_TYPES,
-        headers=CONTENT_HEADERS,
-    ),
-    also={
-        206: ResponseSpec(
-            description="The requested range.",
-            shape=Any,
-            example="dps_mean,dps_min",
-            media_types=MEDIA_TYPES,
-            headers=[
-                *CONTENT_HEADERS,
-                Header(name="Content-Range", shape=str, description="The range, and the size of the content."),
-            ],
-        ),
-        304: ResponseSpec(description="The content has not changed."),
-    },
+    returns=ARTIFACT_CONTENT,
+    also=ARTIFACT_PARTS,
     errors=[errors.NotFound, errors.RangeNotSatisfiable, errors.RateLimitExceeded, errors.QueueUnavailable],
 )
 

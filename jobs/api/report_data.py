@@ -11,7 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from clients.rate_limits import limited_by_address
 from jobs.api import downloads
-from jobs.api.downloads import CONTENT_HEADERS, MEDIA_TYPES
+from jobs.api.downloads import content_responses
 from jobs.api.errors import ReportFileMissing
 from jobs.api.manifest import TOKEN
 from jobs.artifacts.contents import Content
@@ -19,7 +19,7 @@ from jobs.results import report_data
 from jobs.results.report_data import BrokenReport, DataFile
 from simservice.api import errors
 from simservice.api.methods import View, read_only
-from simservice.api.operations import Header, Operation, Parameter, ResponseSpec, documented
+from simservice.api.operations import Header, Operation, Parameter, documented
 
 CORS = {
     "Access-Control-Allow-Origin": "*",
@@ -36,6 +36,7 @@ HEADERS = {"Cache-Control": "private, no-cache", "X-Robots-Tag": "noindex"}
 ORIGIN = Header(
     name="Access-Control-Allow-Origin", shape=str, description="`*`: scripts on any site can read the file."
 )
+FILE_CONTENT, FILE_PARTS = content_responses("file", ORIGIN)
 GET_REPORT_DATA = Operation(
     id="getReportData",
     tag="Public",
@@ -48,27 +49,8 @@ GET_REPORT_DATA = Operation(
             name="file", location="path", shape=DataFile, description="The file.", example=DataFile.DATA_JSON.value
         ),
     ],
-    returns=ResponseSpec(
-        description="The content of the file.",
-        shape=Any,
-        example="name,dps_mean,dps_min,dps_max,dps_std_dev,dps_mean_std_dev\n",
-        media_types=MEDIA_TYPES,
-        headers=[*CONTENT_HEADERS, ORIGIN],
-    ),
-    also={
-        206: ResponseSpec(
-            description="The requested range.",
-            shape=Any,
-            example="dps_mean,dps_min",
-            media_types=MEDIA_TYPES,
-            headers=[
-                *CONTENT_HEADERS,
-                ORIGIN,
-                Header(name="Content-Range", shape=str, description="The range, and the size of the content."),
-            ],
-        ),
-        304: ResponseSpec(description="The content has not changed."),
-    },
+    returns=FILE_CONTENT,
+    also=FILE_PARTS,
     errors=[errors.NotFound, errors.RangeNotSatisfiable, errors.RateLimitExceeded, errors.QueueUnavailable],
 )
 

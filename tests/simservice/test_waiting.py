@@ -3,12 +3,10 @@
 import os
 import select
 import signal
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 import psutil
 import pytest
@@ -25,7 +23,7 @@ from simservice.web.waiting import Places
 from tests.factories import make_job, make_key, make_running_job
 from tests.simservice.strict_worker import CONNECTIONS
 from tests.waiting import wait_until
-from tests.web_server import Response, WebServer, read_response, request, web_server
+from tests.web_server import Connection, WebServer, request, web_server
 
 # Committed, so that the server sees it
 pytestmark = [
@@ -37,8 +35,6 @@ pytestmark = [
 MANY = 200
 ACCOUNTS = 10
 PLACES = CONNECTIONS * 3 // 4
-# Far longer than a notice takes on a busy machine, and shorter than the wait.
-SOON_SECONDS = 15.0
 # Several looks for changes
 QUIET_SECONDS = 1.0
 FAILED = Outcome(status=Status.FAILED, error_code="queue_timeout")
@@ -58,30 +54,18 @@ def stoppable(tmp_path: Path) -> Iterator[WebServer]:
         yield server
 
 
-class Waiting:
+class Waiting(Connection):
     """A request for a job's status that waits, after one that does not: the first of a server is slow."""
 
     def __init__(self, server: WebServer, job: Job, secret: str, *, seconds: int = 25, body: bytes = b"") -> None:
         target = f"/v1/sim/jobs/{job.pk}/status".encode()
         self.bearer = f"Authorization: Bearer {secret}".encode()
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        super().__init__(server)
         self.socket.sendall(request(target, self.bearer))
         self.answer()
         length = b"Content-Length: %d" % len(body)
         self.socket.sendall(request(target + b"?wait=%d" % seconds, self.bearer, length, body=body))
         self.since = time.monotonic()
-
-    def is_answered(self, *, within: float = SOON_SECONDS) -> bool:
-        return bool(select.select([self.socket], [], [], within)[0])
-
-    def answer(self) -> Response:
-        return read_response(self.socket)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
 
 
 def publish(job: Job, percent: float) -> None:

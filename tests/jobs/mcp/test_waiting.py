@@ -1,13 +1,12 @@
 """MCP messages that wait for a job, and clients that do not read, on the real web server."""
 
 import json
-import select
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from jobs.live.progress import Progress, Publisher
 from jobs.models import Job
 from tests.factories import make_job, make_member, make_running_job
 from tests.waiting import wait_until
-from tests.web_server import Response, WebServer, read_response, request, web_server
+from tests.web_server import SOON_SECONDS, Connection, WebServer, request, web_server
 
 # Committed, so that the server sees it
 pytestmark = [
@@ -28,8 +27,6 @@ pytestmark = [
     pytest.mark.xdist_group("web"),
     pytest.mark.timeout(180),
 ]
-# Far longer than a notice takes on a busy machine, and shorter than the wait.
-SOON_SECONDS = 15.0
 # Several looks for changes
 QUIET_SECONDS = 1.0
 FAILED = Outcome(status=Status.FAILED, error_code="queue_timeout")
@@ -54,26 +51,14 @@ def message(secret: str, method: str, params: dict[str, Any]) -> bytes:
     return request(b"/mcp", *headers, method=b"POST", body=body)
 
 
-class Waiting:
+class Waiting(Connection):
     """A message that waits, after one that does not: the first of a server is slow."""
 
     def __init__(self, server: WebServer, secret: str, method: str, params: dict[str, Any]) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+        super().__init__(server)
         self.socket.sendall(message(secret, "ping", {}))
         self.answer()
         self.socket.sendall(message(secret, method, params))
-
-    def is_answered(self, *, within: float = SOON_SECONDS) -> bool:
-        return bool(select.select([self.socket], [], [], within)[0])
-
-    def answer(self) -> Response:
-        return read_response(self.socket)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
 
 
 def wait_for(job: Job, seconds: int = 25) -> tuple[str, dict[str, Any]]:
