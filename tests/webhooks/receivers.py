@@ -228,6 +228,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if len(body) < int(self.headers["Content-Length"]):
+            # A killed client can send headers without their body, which is not a request.
+            self.close_connection = True
+            return
         self.receiver.received.append(Received(self.path, dict(self.headers), body, self.client_address[1]))
         self.receiver.arrived.set()
         self.close_connection = not self.receiver.keeps_open
