@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.browser import axe
 from tests.browser.chromium import Visitor
 from tests.stack import Stack
 
@@ -201,6 +202,19 @@ def test_only_one_check_runs_at_a_time(page: Page) -> None:
     wait_until(page, lambda: len(held) == 2)
     held[1].continue_()
     expect(page.locator("#verdict")).to_have_text("Ready to submit.")
+
+
+def test_the_findings_stay_readable_while_a_check_runs(visitor: Visitor, page: Page, checks: None) -> None:
+    page.locator("[name=profile]").fill(f"{PROFILE}{REFUSED}")
+    expect(page.locator("#findings a")).to_have_text("Profile")
+    held: list[Route] = []
+    page.route(f"**{CHECK}", lambda route: held.append(route))
+    page.locator("[name=profile]").fill(f"{PROFILE}{REFUSED}\n# more")
+    wait_until(page, lambda: len(held) == 1)
+    expect(page.locator(".job-check")).to_have_attribute("aria-busy", "true")
+    assert axe.visual_violations(visitor) == []
+    held[0].continue_()
+    expect(page.locator(".job-check")).to_have_attribute("aria-busy", "false")
 
 
 def test_the_form_checks_without_javascript(visitor: Visitor, stack: Stack, page: Page) -> None:
