@@ -148,7 +148,7 @@ class _Pooled(Rewriter):
         self.changes: dict[int, _Change] = {}
         self.dropped: set[int] = set()
         for first, second in (pair for pair in pairs if len(pair) > 1):
-            # A mean of 0 is no result: one layout lists profilesets that failed.
+            # A mean of 0 is no result: one layout lists failed profilesets with zeros.
             has_first = bool(first.main.mean)
             self.dropped.add(second.index if has_first else first.index)
             if has_first and second.main.mean:

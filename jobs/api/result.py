@@ -153,7 +153,7 @@ class JobResultView(PolledEndpoint):
             raise ValidationFailed([{"path": "include", "message": "Must be: details."}])
         job, self.active_jobs = queries.read_job(self.caller().account, job_id, with_summary=True)
         if not job.is_terminal:
-            wait = poll_after_seconds(job, progress_of(job), start=estimated_start(job) if job.is_waiting else None)
+            wait = poll_after_seconds(job, progress_of(job), start=estimated_start(job))
             raise ResultNotReady({"status": job.public_status}, headers={"Retry-After": str(wait)})
         if job.started_at is None:
             raise ResultUnavailable({"status": job.public_status})

@@ -231,7 +231,7 @@ def _status_object(
     job: models.Job, current: progress.Progress, log_entries: Sequence[progress.LogEntry] | None
 ) -> JobStatus:
     """Return the body of `GET jobs/{id}/status` (docs/reference/api.md#job-status)."""
-    start = estimated_start(job) if job.is_waiting else None
+    start = estimated_start(job)
     return {
         "id": str(job.pk),
         "metadata": job.metadata,

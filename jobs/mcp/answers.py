@@ -175,14 +175,13 @@ class CreditState(TypedDict):
 def job_state(job: models.Job, links: LinkBuilder) -> JobState:
     """Return the state of a job, which needs its summary."""
     current = progress_of(job)
-    start = estimated_start(job) if job.is_waiting else None
     return {
         "id": str(job.pk),
         "title": job.title,
         "status": job.public_status,
         "hasEnded": job.is_terminal,
         "percent": current.percent,
-        "pollAfterSeconds": poll_after_seconds(job, current, start=start),
+        "pollAfterSeconds": poll_after_seconds(job, current, start=estimated_start(job)),
         "errorCode": error_code(job),
         "statusReason": job.status_reason,
         "creditsConsumed": job.credits_consumed,

@@ -25,7 +25,7 @@ ENDS: dict[str, types.TaskStatus] = {
 
 def task_of(job: Job) -> types.Task:
     """Return a job as a task, with the time until the next poll."""
-    poll = poll_after_seconds(job, progress_of(job), start=estimated_start(job) if job.is_waiting else None)
+    poll = poll_after_seconds(job, progress_of(job), start=estimated_start(job))
     return _task(job, poll_interval=None if poll is None else poll * 1000)
 
 

@@ -114,7 +114,9 @@ class QueueSnapshot:
 
 
 def estimated_start(job: Job) -> Estimate | None:
-    """Return when a waiting job is expected to start, None if unknown."""
+    """Return when a waiting job is expected to start, None if that is unknown or the job does not wait."""
+    if not job.is_waiting:
+        return None
     if job.status == Status.STARTING:
         return Estimate(seconds=0, updated_at=job.updated_at)
     snapshot = current()

@@ -293,6 +293,15 @@ def test_an_estimate_takes_no_database_query() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_one_slot")
+def test_a_running_job_has_no_estimated_start() -> None:
+    running = make_running_job()
+    forecast.publish()
+    assert estimated_start(make_job()) is not None
+    assert estimated_start(running) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_one_slot")
 def test_there_is_no_estimate_when_redis_is_empty() -> None:
     job = make_job()
     assert seconds_until(job) == 0
