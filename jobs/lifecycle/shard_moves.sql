@@ -19,7 +19,7 @@ WITH open AS (
     WHERE stage.id = %(stage_id)s AND CASE
         WHEN %(conducts)s THEN {may_start} AND stage.allotted_ms < stage.funded_ms
         ELSE {needs_help} AND NOT EXISTS (
-            SELECT FROM jobs_job WHERE status IN ('pending', 'queued')
+            SELECT FROM jobs_job WHERE status IN ('pending', 'queued') AND paused_at IS NULL
                 AND priority BETWEEN %(first_lane)s AND stage.priority AND queue_deadline_at > statement_timestamp()
         )
     END
