@@ -101,7 +101,12 @@ def _with_headers(response: HttpResponse) -> HttpResponse:
 
 
 def queue_position(job: Job) -> str:
-    """Return the queue position of a waiting job and its expected start."""
+    """Return the queue position of a waiting job and its expected start, or how long it can stay paused."""
+    if job.is_paused:
+        return (
+            f"This job is paused. Resume it before {job.queue_deadline_at:%Y-%m-%d %H:%M} UTC. "
+            "Otherwise, it ends and nothing is billed."
+        )
     snapshot = forecast.current()
     if snapshot is None:
         return "The job is in the queue."

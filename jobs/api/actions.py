@@ -132,8 +132,8 @@ PAUSE_JOB = Operation(
     scope=Scope.SUBMIT,
     summary="Pause a job",
     description="A waiting job is paused immediately. A running job is stopped within seconds and returns to the "
-    "queue. A paused job does not start, and ends with `queue_timeout` if it is not resumed within its queue limit. "
-    "The credits that it does not need meanwhile are released. A repeated request changes nothing.",
+    "queue. A paused job does not start. If it is not resumed within its queue limit, it ends with `queue_timeout`. "
+    "Credits that it does not need meanwhile are released. A repeated request changes nothing.",
     parameters=[JOB_ID],
     returns=ResponseSpec(
         description="The job is paused or is being paused.",
@@ -148,8 +148,8 @@ RESUME_JOB = Operation(
     tag="Jobs",
     scope=Scope.SUBMIT,
     summary="Resume a job",
-    description="The job returns to its place in the queue with a new queue limit, and reserves credits as a new job "
-    "does. Without enough credits, it stays paused. A repeated request changes nothing.",
+    description="The job returns to its place in the queue with a new queue limit, and reserves credits like a new "
+    "job. Without enough credits, it stays paused. A repeated request changes nothing.",
     parameters=[JOB_ID],
     returns=ResponseSpec(
         description="The job is not paused.",

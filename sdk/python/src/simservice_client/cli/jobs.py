@@ -80,19 +80,24 @@ def _change(
     jobs: Sequence[str], console: Console, action: Callable[[str], Answer], *, words: Callable[[Answer], str]
 ) -> int:
     """Change jobs, and print the answers or errors. One that is refused does not prevent the others."""
-    answers, exits = list[Answer](), [Exit.COMPLETED]
-    for job in jobs:
-        try:
-            answers.append(action(job))
-        except SimserviceError as error:
-            console.complain(f"job {job}: {message_of(error)}")
-            exits.append(status_of(error))
-        else:
-            if not console.as_json:
-                console.line(words(answers[-1]))
+    answers = [_changed(job, console, action, words=words) for job in jobs]
     if console.as_json:
-        console.document([each.to_json() for each in answers])
-    return max(exits)
+        console.document([each.to_json() for each in answers if not isinstance(each, Exit)])
+    return max(each if isinstance(each, Exit) else Exit.COMPLETED for each in answers)
+
+
+def _changed(
+    job: str, console: Console, action: Callable[[str], Answer], *, words: Callable[[Answer], str]
+) -> Answer | Exit:
+    """Return the answer of the service, or the exit status after an error, and print either."""
+    try:
+        answer = action(job)
+    except SimserviceError as error:
+        console.complain(f"job {job}: {message_of(error)}")
+        return status_of(error)
+    if not console.as_json:
+        console.line(words(answer))
+    return answer
 
 
 def download(arguments: Namespace, console: Console) -> int:
