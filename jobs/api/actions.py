@@ -132,8 +132,8 @@ PAUSE_JOB = Operation(
     scope=Scope.SUBMIT,
     summary="Pause a job",
     description="A waiting job is paused immediately. A running job is stopped within seconds and returns to the "
-    "queue. A paused job does not start. If it is not resumed within its queue limit, it ends with `queue_timeout`. "
-    "Credits that it does not need meanwhile are released. A repeated request changes nothing.",
+    "queue. A paused job does not start, and ends with `queue_timeout` unless it is resumed within its queue "
+    "limit. Credits that it does not need are released. A repeated request changes nothing.",
     parameters=[JOB_ID],
     returns=ResponseSpec(
         description="The job is paused or is being paused.",

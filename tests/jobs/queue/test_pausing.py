@@ -1,4 +1,4 @@
-"""Pause and resume of jobs in every state: repeated, at once, and while the attempt is lost or the job cancelled."""
+"""Pause and resume of jobs in every state: repeated, at once, and with lost attempts and cancellations."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -194,7 +194,7 @@ def test_a_pause_racing_with_a_move_is_never_forgotten(other: Callable[[], objec
         job = make_job() if other is claim else make_running_job()
         if other is not claim:
             lose_lease(job)
-        actions = [lambda: quietly(lambda _: other(), job), lambda job=job: pause(job)]
+        actions = [lambda job=job: quietly(lambda _: other(), job), lambda job=job: pause(job)]
         at_once(2, lambda actions=actions: actions.pop()())  # type: ignore[misc]
         current = fresh(job)
         assert current.is_paused or (current.lease_expires_at and current.pause_requested_at)
@@ -223,12 +223,10 @@ def test_an_attempt_that_ends_before_it_notices_ends_the_job() -> None:
     assert not fresh(job).is_paused
 
 
-def test_the_queue_limit_ends_a_paused_job_for_free(tmp_path: Path) -> None:
+def test_the_queue_limit_ends_a_paused_job_for_free() -> None:
     job = make_running_job()
-    build = make_stand_in(tmp_path, LEAVE_REPORT)
     pause(job)
     job_moves.requeue(job, reason="paused", cause=ReturnCause.RETURNED)
-    Run.objects.create(job=job, attempt=1, build=build, started_at=timezone.now())
     overdue(job)
     assert sweep.end_overdue_waits() == 1
     ended = fresh(job)
