@@ -147,6 +147,7 @@ EXAMPLE_JOB: Job = {
     "startedAt": EXAMPLE_STARTED,
     "completedAt": EXAMPLE_COMPLETED,
     "cancelRequestedAt": None,
+    "pausedAt": None,
     "errorCode": None,
     "statusReason": None,
     "simcExitCode": "0",
