@@ -17,7 +17,7 @@ from jobs.queue import announcements, claims, forecast, position_samples, sweep
 from jobs.queue.position_samples import ExpectedSeconds, PositionSamples
 from jobs.results import listing, queries
 from tests.factories import make_job
-from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of, reindex_jobs
+from tests.jobs.plans import ENDED, OVERDUE, PAUSED, copy_job, plan_of, plans_of, reindex_jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -129,6 +129,13 @@ def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:
     assert "job_claimable" in plan.indexes
     # At most one page of the table for each of the skipped jobs.
     assert plan.pages <= 500 + 50
+
+
+def test_a_claim_does_not_read_paused_jobs(stored: Job) -> None:
+    copy_job(stored.pk, 500, changes=PAUSED, step=-1)
+    plan = plans_of(lambda: job_moves.claim_job("w"), table="jobs_job")[0]
+    assert "job_claimable" in plan.indexes
+    assert plan.pages <= 50
 
 
 def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: pytest.MonkeyPatch) -> None:
