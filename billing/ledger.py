@@ -174,6 +174,23 @@ def extend(job_id: int, amount: int) -> None:
         raise InsufficientCredits(required_credits=amount, available_credits=rows[0][0])
 
 
+def held(job_id: int) -> int:
+    """Return how many credits a job's open hold has. One query. Raises HoldError."""
+    credits_held = Hold.objects.filter(pk=job_id, resolved_at=None).values_list("credits", flat=True).first()
+    if credits_held is None:
+        raise hold_error(job_id)
+    return credits_held
+
+
+def shrink(job_id: int, *, keep: int) -> None:
+    """Return all but `keep` credits of a job's open hold to their origins, unless it has no more. One round trip.
+
+    Those that are spent first are kept. Credits of a grant that has expired expire. Raises InvalidCreditChange.
+    """
+    require_amount(keep)
+    run(SQL["lock_payer"], SQL["shrink_hold"], values={"job_id": job_id, "keep": keep})
+
+
 def hold_error(job_id: int, *, spent: int = 0) -> HoldError:
     """Return the error that explains why a job's hold could not be changed. At most two queries."""
     refused = Hold.objects.filter(pk=job_id).first()

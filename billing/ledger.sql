@@ -100,39 +100,56 @@ EXISTS (
     WHERE job_id = %(job_id)s AND resolved_at IS NULL AND %(spent)s BETWEEN 0 AND credits
 )
 
--- part: settlement
--- Parts of a WITH clause that settle the job in `settling`, which has at most one row and the column `job_id`.
--- `upto` is the number of held credits of an origin and of all origins that are spent before it. Unused credits
--- return to their origin, unless their grant has expired.
-settled_hold AS (
-    UPDATE billing_hold SET spent = %(spent)s, resolved_at = statement_timestamp()
-    FROM settling WHERE billing_hold.job_id = settling.job_id
-    RETURNING billing_hold.job_id, account_id, credits, spent
+-- part: returning
+-- Parts of a WITH clause that return the credits of the hold in `changed_hold` which are not used. It has at most one
+-- row and the columns job_id, account_id, credits, used and is_resolved. Used credits are spent if the hold is resolved;
+-- otherwise they stay held. `upto` is the number of held credits of an origin and of all origins that are spent before
+-- it. Unused credits return to their origin, unless their grant has expired.
+held_entry AS (
+    SELECT hold.*, grant_id, CASE WHEN target = 'held' THEN entry.credits ELSE -entry.credits END AS change
+    FROM changed_hold AS hold JOIN billing_entry AS entry USING (job_id)
 ), held_origin AS (
-    SELECT job_id, hold.account_id, hold.spent, entry.grant_id, sum(entry.credits)::bigint AS credits,
-        sum(sum(entry.credits)) OVER (ORDER BY {spending_order}) AS upto,
-        CASE WHEN entry.grant_id IS NULL THEN 'purchased'
+    SELECT job_id, held_entry.account_id, used AS used_in_all, is_resolved, grant_id, sum(change)::bigint AS credits,
+        sum(sum(change)) OVER (ORDER BY {spending_order}) AS upto,
+        CASE WHEN grant_id IS NULL THEN 'purchased'
             WHEN expires_at <= statement_timestamp() THEN 'expired' ELSE 'grant' END AS returns_to
-    FROM settled_hold AS hold
-    JOIN billing_entry AS entry USING (job_id)
-    LEFT JOIN billing_grant ON billing_grant.id = entry.grant_id
-    WHERE entry.target = 'held'
-    GROUP BY job_id, hold.account_id, hold.spent, entry.grant_id, expires_at
-), settled_origin AS (
-    SELECT *, least(credits, greatest(0, spent - (upto - credits)))::bigint AS used FROM held_origin
-), settling_entry AS (
+    FROM held_entry LEFT JOIN billing_grant ON billing_grant.id = grant_id
+    GROUP BY job_id, held_entry.account_id, used, is_resolved, grant_id, expires_at
+), changed_origin AS (
+    SELECT *, least(credits, greatest(0, used_in_all - (upto - credits)))::bigint AS used FROM held_origin
+), returning_entry AS (
     INSERT INTO billing_entry (account_id, source, target, credits, grant_id, job_id, reason)
-    SELECT account_id, 'held', part.target, part.credits, grant_id, job_id, ''
-    FROM settled_origin, LATERAL (VALUES
-        (1, 'spent', used), (2, returns_to, settled_origin.credits - used)
+    SELECT account_id, 'held', part.target, part.credits, grant_id, job_id,
+        CASE WHEN is_resolved THEN '' ELSE 'paused' END
+    FROM changed_origin, LATERAL (VALUES
+        (1, 'spent', CASE WHEN is_resolved THEN used ELSE 0 END), (2, returns_to, changed_origin.credits - used)
     ) AS part (place, target, credits)
     WHERE part.credits > 0 ORDER BY upto, place
 ), returned_grant AS (
     UPDATE billing_grant SET remaining = remaining + credits - used
-    FROM settled_origin WHERE billing_grant.id = grant_id AND returns_to = 'grant' AND credits > used
-), settled_balance AS (
-    UPDATE billing_balance SET reserved = reserved - credits,
+    FROM changed_origin WHERE billing_grant.id = grant_id AND returns_to = 'grant' AND credits > used
+), returned_balance AS (
+    UPDATE billing_balance SET reserved = reserved - CASE WHEN is_resolved THEN credits ELSE credits - used END,
         purchased = purchased
-            + coalesce((SELECT credits - used FROM settled_origin WHERE returns_to = 'purchased'), 0)
-    FROM settled_hold WHERE billing_balance.account_id = settled_hold.account_id
+            + coalesce((SELECT credits - used FROM changed_origin WHERE returns_to = 'purchased'), 0)
+    FROM changed_hold WHERE billing_balance.account_id = changed_hold.account_id
 )
+
+-- part: settlement
+-- Parts of a WITH clause that settle the job in `settling`, which has at most one row and the column `job_id`.
+changed_hold AS (
+    UPDATE billing_hold SET spent = %(spent)s, resolved_at = statement_timestamp()
+    FROM settling WHERE billing_hold.job_id = settling.job_id
+    RETURNING billing_hold.job_id, account_id, credits, spent AS used, true AS is_resolved
+), {returning}
+
+-- name: shrink_hold
+-- Return all but `keep` credits of an open hold to their origins, unless it has no more.
+WITH larger AS (
+    SELECT job_id, credits FROM billing_hold JOIN billing_balance USING (account_id)
+    WHERE job_id = %(job_id)s AND resolved_at IS NULL AND credits > %(keep)s
+), changed_hold AS (
+    UPDATE billing_hold SET credits = %(keep)s FROM larger WHERE billing_hold.job_id = larger.job_id
+    RETURNING billing_hold.job_id, account_id, larger.credits, billing_hold.credits AS used, false AS is_resolved
+), {returning}
+SELECT FROM changed_hold

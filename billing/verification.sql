@@ -4,9 +4,9 @@
 -- Return the stored numbers that differ from the sums of the entries: a description, the number and the sum. One
 -- statement, so that it reads one consistent state during other writes.
 WITH sides AS (
-    SELECT account_id, source AS pocket, grant_id, job_id, -credits AS credits FROM billing_entry
+    SELECT account_id, source AS pocket, grant_id, job_id, -credits AS credits, reason FROM billing_entry
     UNION ALL
-    SELECT account_id, target, grant_id, job_id, credits FROM billing_entry
+    SELECT account_id, target, grant_id, job_id, credits, reason FROM billing_entry
 ), customers AS (
     SELECT account_id,
         coalesce(sum(credits) FILTER (WHERE pocket = 'purchased'), 0) AS purchased,
@@ -20,7 +20,8 @@ WITH sides AS (
 ), holds AS (
     SELECT job_id,
         coalesce(sum(credits) FILTER (WHERE pocket = 'held'), 0) AS open,
-        coalesce(sum(credits) FILTER (WHERE pocket = 'held' AND credits > 0), 0) AS credits,
+        -- Without the credits that a pause returned
+        coalesce(sum(credits) FILTER (WHERE pocket = 'held' AND (credits > 0 OR reason = 'paused')), 0) AS credits,
         coalesce(sum(credits) FILTER (WHERE pocket = 'spent'), 0) AS spent
     FROM sides WHERE job_id IS NOT NULL GROUP BY job_id
 ), origins AS (

@@ -249,6 +249,8 @@ class AuditEvent(models.Model):
         CREDITS_NOTICE_CHANGED = "credits.notice_changed"
         # A job was cancelled, not by the API key that submitted it.
         JOB_CANCELLED = "job.cancelled"
+        JOB_PAUSED = "job.paused"
+        JOB_RESUMED = "job.resumed"
         # A member changed the title of a job (title).
         JOB_RENAMED = "job.renamed"
         # The public links of a job were replaced.

@@ -75,6 +75,8 @@ OUTCOME_FIELDS = (
     "started_at",
     "completed_at",
     "cancel_requested_at",
+    "pause_requested_at",
+    "paused_at",
     "cleared_at",
 )
 

@@ -83,12 +83,17 @@ class MoveResult(Enum):
 
 
 class ReturnCause(models.TextChoices):
-    """Why an attempt ended and its job returned to the queue."""
+    """Why an attempt ended and its job returned to the queue, or what its owner changed while it waited."""
 
     # Its worker was killed or did not renew the lease. The number of lost attempts is limited.
     LOST = "lost"
-    # Its worker stopped, had no build for it or found its build broken, or an operator requeued the job.
+    # Its worker stopped, had no build for it or found its build broken, an operator requeued the job, or its owner
+    # paused it.
     RETURNED = "returned"
+    # The job waits until it is resumed.
+    PAUSED = "paused"
+    # A worker may claim the job again.
+    RESUMED = "resumed"
 
 
 class Renewal(Enum):
@@ -97,6 +102,8 @@ class Renewal(Enum):
     DONE = auto()
     # The lease was renewed, but the job has a cancellation request.
     CANCEL_REQUESTED = auto()
+    # The lease was renewed, but the job has a request to pause it.
+    PAUSE_REQUESTED = auto()
     # Another attempt has the job, or it has ended.
     LOST = auto()
 

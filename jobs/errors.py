@@ -28,6 +28,12 @@ class WorkerStops(GivesUp):
     requeue_reason = "the worker was shut down"
 
 
+class JobPaused(GivesUp):
+    """The owner of the job asked to pause it."""
+
+    requeue_reason = "its owner paused the job"
+
+
 class JobsError(Exception):
     """A rejected request. Nothing was stored or changed."""
 
@@ -152,6 +158,21 @@ class JobAlreadyEnded(JobsError):
 
     job_id: int
     status: PublicStatus
+
+
+@dataclass(eq=False, kw_only=True)
+class JobNotPausable(JobsError):
+    """The job has ended or is being cancelled, so it cannot be paused or resumed."""
+
+    job_id: int
+    status: PublicStatus
+
+
+@dataclass(eq=False, kw_only=True)
+class PauseLimitReached(JobsError):
+    """The job was already paused as often as a job may be."""
+
+    limit: int
 
 
 class NotFound(JobsError):

@@ -31,6 +31,8 @@ SLICE_SECONDS = 60
 # The next slice is reserved when less than this is left.
 MIN_AHEAD_SECONDS = 15
 IS_RUNNING = Q(status=ShardStatus.RUNNING)
+# Jobs that a worker may claim: they wait and are not paused.
+CLAIMABLE = Q(status__in=WAITING, paused_at=None)
 
 
 class Build(models.Model):
@@ -142,6 +144,9 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
+    # When the pause of a claimed job was requested, and since when a waiting one is paused
+    pause_requested_at = models.DateTimeField(null=True)
+    paused_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField()
 
     # The outcome
@@ -183,6 +188,7 @@ class Job(models.Model):
                 name="job_lease_iff_held",
             ),
             CheckConstraint(condition=~Q(status__in=CLAIMED) | Q(attempt__gte=1), name="job_held_was_claimed"),
+            CheckConstraint(condition=~Q(status__in=CLAIMED) | Q(paused_at=None), name="job_paused_waits"),
             CheckConstraint(
                 condition=(Q(status__in=TERMINAL) & Q(completed_at__isnull=False, credits_consumed__isnull=False))
                 | (~Q(status__in=TERMINAL) & Q(completed_at=None, credits_consumed=None)),
@@ -204,9 +210,7 @@ class Job(models.Model):
         # Each of the five changes of a job's status adds an entry to every index that contains the row.
         indexes = [
             # Claims, and the forecast, which reads nothing but this index
-            models.Index(
-                fields=["priority", "id"], include=["vcpus"], condition=Q(status__in=WAITING), name="job_waiting"
-            ),
+            models.Index(fields=["priority", "id"], include=["vcpus"], condition=CLAIMABLE, name="job_claimable"),
             models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
             models.Index(fields=["id"], condition=Q(status=Status.PENDING), name="job_unannounced"),
             # Claimed jobs; without the lease, because each renewal would then update the index
@@ -289,6 +293,11 @@ class Job(models.Model):
     def is_waiting(self) -> bool:
         """Return whether callers see the job as waiting."""
         return self.public_status in (PublicStatus.PENDING, PublicStatus.QUEUED)
+
+    @property
+    def is_paused(self) -> bool:
+        """Return whether the job waits until it is resumed."""
+        return self.paused_at is not None and self.status == Status.QUEUED
 
     @property
     def is_terminal(self) -> bool:
@@ -514,7 +523,7 @@ class JobEvent(models.Model):
     to_status = models.CharField(max_length=9, choices=Status)
     attempt = models.PositiveSmallIntegerField()
     reason = models.CharField(max_length=500, blank=True)
-    # If the job returned to the queue, why its attempt ended
+    # If the job returned to the queue, why its attempt ended; or that the job was paused or resumed
     cause = models.CharField(max_length=8, choices=ReturnCause, blank=True, default="", db_default="")
 
     class Meta:

@@ -23,8 +23,8 @@ JOB_FIELDS = (
     "client_id api_key_id priority channel git_branch pinned_build_id multi_stage html csv has_credentials "
     "wants_webhook json_version metadata given_title character other_characters max_credits ceiling_credits "
     "ceiling_runtime_seconds ceiling_queue_seconds priority_fee_credits credits_per_second vcpus parallel_slots "
-    "retention_days status attempt created_at started_at completed_at cancel_requested_at build_id error_code "
-    "status_reason simulator_exit_code sim_duration_ms credits_consumed slots_used summary warnings "
+    "retention_days status attempt created_at started_at completed_at cancel_requested_at paused_at build_id "
+    "error_code status_reason simulator_exit_code sim_duration_ms credits_consumed slots_used summary warnings "
     "missing_artifacts shares_inputs cleared_at"
 ).split()
 JOB_EVENT_FIELDS = "at from_status to_status attempt reason cause".split()

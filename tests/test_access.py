@@ -67,6 +67,8 @@ OWN: dict[tuple[str, str], tuple[int, str]] = {
     ("POST", "jobs/batch"): (400, "validation_failed"),
     ("POST", "jobs/validate"): (400, "validation_failed"),
     ("POST", "jobs/<str:job_id>/cancel"): (409, "job_not_cancellable"),
+    ("POST", "jobs/<str:job_id>/pause"): (409, "job_not_pausable"),
+    ("POST", "jobs/<str:job_id>/resume"): (409, "job_not_pausable"),
 }
 
 # The calls that a key can make with a scope, besides those of the scopes before it.
@@ -88,6 +90,8 @@ SCOPES = {
         ("POST", "jobs/batch"),
         ("POST", "jobs/validate"),
         ("POST", "jobs/<str:job_id>/cancel"),
+        ("POST", "jobs/<str:job_id>/pause"),
+        ("POST", "jobs/<str:job_id>/resume"),
     },
     Scope.MANAGE: {("POST", "jobs/<str:job_id>/replace-links")},
 }

@@ -90,6 +90,8 @@ DESCRIPTIONS = {
     Action.CREDITS_CORRECTED: "Corrected credits by {credits}: {reason}",
     Action.CREDITS_NOTICE_CHANGED: "Changed the low-credit notice from {old} to {new}",
     Action.JOB_CANCELLED: "Cancelled job {target}",
+    Action.JOB_PAUSED: "Paused job {target}",
+    Action.JOB_RESUMED: "Resumed job {target}",
     Action.JOB_RENAMED: "Changed the title of job {target} to {title}",
     Action.JOB_LINKS_REPLACED: "Replaced the public links of job {target}",
     Action.JOB_SHARING_CHANGED: "Changed the profile and logs on the share link of job {target} to {new}",

@@ -52,8 +52,8 @@ MAX_TEXT = 100
 SEARCHED_JOBS = 5_000
 STATEMENT_TIMEOUT_MS = 1_000
 LIST_FIELDS = (
-    "account_id attempt status created_at started_at completed_at cancel_requested_at credits_consumed error_code "
-    "character other_characters metadata given_title summary"
+    "account_id attempt status created_at started_at completed_at cancel_requested_at pause_requested_at paused_at "
+    "credits_consumed error_code character other_characters metadata given_title summary"
 ).split()
 # The fields that the progress and the place in the queue need
 QUEUE_FIELDS = ("attempt", "priority", "updated_at")

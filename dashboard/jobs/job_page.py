@@ -1,6 +1,7 @@
-"""The page of one job in four parts, its cancellation, its title and its public links."""
+"""The page of one job in four parts, its cancellation and pauses, its title and its public links."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +25,15 @@ from dashboard.results.timeline import timeline_of
 from jobs.api.links import LinkBuilder
 from jobs.artifacts import retention
 from jobs.enums import Status
-from jobs.errors import JobAlreadyEnded
+from jobs.errors import CreditsMissing, JobAlreadyEnded, JobsError
 from jobs.lifecycle import cancellation
 from jobs.live.progress import Progress, log_entries_of, progress_of
 from jobs.models import TITLE_LENGTH, Job, JobEvent, JobProfile, Run
+from jobs.queue import pausing
 from jobs.results import edits, endings, labels
 from jobs.submission import remaining
 from simc.profiles.includes import SourceLine
+from simservice.api.exception_handler import as_api_error
 from simservice.postgresql.connections import snapshot
 
 MAX_EVENTS = 100
@@ -177,6 +180,31 @@ def cancel(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResp
         cancellation.cancel(job, by=access.actor)
     except JobAlreadyEnded:
         messages.error(request, "The job has already ended.")
+    return redirect("job", access.account.name, job_id)
+
+
+@account_page(post=Role.MEMBER, get=False)
+def pause(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    return _change_pause(request, access, job_id, pausing.pause)
+
+
+@account_page(post=Role.MEMBER, get=False)
+def resume(request: HttpRequest, access: AccountAccess, job_id: int) -> HttpResponse:
+    return _change_pause(request, access, job_id, pausing.resume)
+
+
+def _change_pause(
+    request: HttpRequest, access: AccountAccess, job_id: int, change: Callable[..., Job]
+) -> HttpResponse:
+    """Pause or resume a job. The page then shows its state; a message says why that was refused."""
+    job = _find_job(access, job_id)
+    try:
+        change(job, by=access.actor)
+    except CreditsMissing as error:
+        lacking = error.required_credits - error.affordable_credits
+        messages.error(request, f"The account needs {lacking:,} more credits to resume this job.")
+    except JobsError as error:
+        messages.error(request, as_api_error(error).message)
     return redirect("job", access.account.name, job_id)
 
 

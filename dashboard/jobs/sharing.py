@@ -101,7 +101,10 @@ def _with_headers(response: HttpResponse) -> HttpResponse:
 
 
 def queue_position(job: Job) -> str:
-    """Return the queue position of a waiting job and its expected start."""
+    """Return the queue position of a waiting job and its expected start, or how long it can stay paused."""
+    if job.is_paused:
+        until = f"{job.queue_deadline_at:%Y-%m-%d %H:%M} UTC"
+        return f"This job is paused. Unless it is resumed, it ends at {until} and is not billed."
     snapshot = forecast.current()
     if snapshot is None:
         return "The job is in the queue."

@@ -51,6 +51,8 @@ PYTHON = {
     "getJobResult": "print(client.jobs.results({job_id}).mean)",
     "getJobProfile": "print(client.jobs.profile({job_id}))",
     "cancelJob": "print(client.jobs.cancel({job_id}).status)",
+    "pauseJob": "print(client.jobs.pause({job_id}).status)",
+    "resumeJob": "print(client.jobs.resume({job_id}).status)",
     "replaceLinks": "print(client.jobs.replace_links({job_id}).links.share)",
     "getUsage": "print(client.usage().period.sims_run)",
     "listBuilds": "for build in client.builds.list():\n    print(build.channel, build.simc_version)",

@@ -1,6 +1,6 @@
-"""Actions on a job: `POST /v1/{resource}/jobs/{id}/cancel` and `POST …/jobs/{id}/replace-links`."""
+"""Actions on a job: `POST /v1/{resource}/jobs/{id}/cancel`, `…/pause`, `…/resume` and `…/replace-links`."""
 
-from typing import Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -8,15 +8,23 @@ from rest_framework.response import Response
 from clients import audit
 from jobs import models
 from jobs.api.base import EXAMPLE_JOB_ID, EXAMPLE_METADATA, JOB_ID, JobsEndpoint, Metadata
-from jobs.api.errors import JobNotCancellable
+from jobs.api.errors import (
+    InactiveEntitlement,
+    InsufficientCredits,
+    JobNotCancellable,
+    JobNotPausable,
+    PauseLimitReached,
+)
 from jobs.api.jobs import EXAMPLE_LINKS
 from jobs.api.links import Links
+from jobs.enums import PublicStatus
 from jobs.lifecycle import cancellation
+from jobs.queue import pausing
 from jobs.results import edits, queries
 from simservice.api import errors
 from simservice.api.operations import Link, Operation, ResponseSpec, documented
 from simservice.api.scopes import Scope
-from simservice.api.times import iso
+from simservice.api.times import iso, iso_or_none
 from simservice.shapes import Id, Time
 
 
@@ -48,6 +56,7 @@ EXAMPLE_CANCELLATION: Cancellation = {
     "cancelRequestedAt": "2026-11-20T08:10:05.000Z",
     "metadata": EXAMPLE_METADATA,
 }
+STATUS_LINK = {"getJobStatus": Link(operation="getJobStatus", parameters={"job_id": "$response.body#/id"})}
 CANCEL_JOB = Operation(
     id="cancelJob",
     tag="Jobs",
@@ -61,7 +70,7 @@ CANCEL_JOB = Operation(
         description="The job is cancelled or is being stopped.",
         shape=Cancellation,
         example=EXAMPLE_CANCELLATION,
-        links={"getJobStatus": Link(operation="getJobStatus", parameters={"job_id": "$response.body#/id"})},
+        links=STATUS_LINK,
     ),
     errors=[errors.NotFound, JobNotCancellable],
 )
@@ -83,6 +92,106 @@ def _cancellation_object(job: models.Job, outcome: cancellation.Cancellation) ->
     if outcome.requested_at is None:
         return cancelled
     return {**cancelled, "status": "cancel_requested", "cancelRequestedAt": iso(outcome.requested_at)}
+
+
+class Paused(TypedDict):
+    """The job is paused or is being paused."""
+
+    success: Literal[True]
+    id: Id
+    status: Literal["paused", "pause_requested"]
+    pausedAt: Annotated[Time | None, "Null until the worker of a running job has stopped"]
+    metadata: Metadata
+
+
+class Resumed(TypedDict):
+    """The job is not paused."""
+
+    success: Literal[True]
+    id: Id
+    status: PublicStatus
+    metadata: Metadata
+
+
+EXAMPLE_PAUSED: Paused = {
+    "success": True,
+    "id": EXAMPLE_JOB_ID,
+    "status": "paused",
+    "pausedAt": "2026-11-20T08:10:05.000Z",
+    "metadata": EXAMPLE_METADATA,
+}
+EXAMPLE_RESUMED: Resumed = {
+    "success": True,
+    "id": EXAMPLE_JOB_ID,
+    "status": PublicStatus.QUEUED,
+    "metadata": EXAMPLE_METADATA,
+}
+PAUSE_JOB = Operation(
+    id="pauseJob",
+    tag="Jobs",
+    scope=Scope.SUBMIT,
+    summary="Pause a job",
+    description="A waiting job is paused immediately. A running job is stopped within seconds and returns to the "
+    "queue. A paused job does not start, and ends with `queue_timeout` unless it is resumed within its queue "
+    "limit. Credits that it does not need are released. A repeated request changes nothing.",
+    parameters=[JOB_ID],
+    returns=ResponseSpec(
+        description="The job is paused or is being paused.",
+        shape=Paused,
+        example=EXAMPLE_PAUSED,
+        links=STATUS_LINK,
+    ),
+    errors=[errors.NotFound, JobNotPausable, PauseLimitReached],
+)
+RESUME_JOB = Operation(
+    id="resumeJob",
+    tag="Jobs",
+    scope=Scope.SUBMIT,
+    summary="Resume a job",
+    description="The job returns to its place in the queue with a new queue limit, and reserves credits like a new "
+    "job. Without enough credits, it stays paused. A repeated request changes nothing.",
+    parameters=[JOB_ID],
+    returns=ResponseSpec(
+        description="The job is not paused.",
+        shape=Resumed,
+        example=EXAMPLE_RESUMED,
+        links=STATUS_LINK,
+    ),
+    errors=[InsufficientCredits, InactiveEntitlement, errors.NotFound, JobNotPausable],
+)
+
+
+class PauseJobView(JobsEndpoint):
+    """`POST /v1/{resource}/jobs/{id}/pause`"""
+
+    @documented(PAUSE_JOB)
+    def post(self, request: Request, job_id: str) -> Response:
+        job = queries.find_job(self.caller().account, job_id)
+        job = pausing.pause(job, by=audit.api_key(self.caller().key, request))
+        body: Paused = {
+            "success": True,
+            "id": str(job.pk),
+            "status": "paused" if job.is_paused else "pause_requested",
+            "pausedAt": iso_or_none(job.paused_at),
+            "metadata": job.metadata,
+        }
+        return Response(body)
+
+
+class ResumeJobView(JobsEndpoint):
+    """`POST /v1/{resource}/jobs/{id}/resume`"""
+
+    @documented(RESUME_JOB)
+    def post(self, request: Request, job_id: str) -> Response:
+        job = queries.find_job(self.caller().account, job_id)
+        job = pausing.resume(job, by=audit.api_key(self.caller().key, request))
+        body: Resumed = {
+            "success": True,
+            "id": str(job.pk),
+            "status": job.public_status,
+            "metadata": job.metadata,
+        }
+        return Response(body)
 
 
 class ReplacedLinks(TypedDict):

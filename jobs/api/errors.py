@@ -80,6 +80,18 @@ class JobNotCancellable(http.ApiError):
     example = {"id": EXAMPLE_JOB_ID, "status": "completed"}
 
 
+class JobNotPausable(http.ApiError):
+    status, code = 409, "job_not_pausable"
+    message = "The job has already ended or is being cancelled."
+    example = {"id": EXAMPLE_JOB_ID, "status": "completed"}
+
+
+class PauseLimitReached(http.ApiError):
+    status, code = 409, "pause_limit_reached"
+    message = "The job was paused as often as a job can be. It continues."
+    example = {"maxPauses": 20}
+
+
 class ArtifactExpired(http.ApiError):
     status, code = 410, "artifact_expired"
     message = "The artifact was removed at the end of the retention period."
@@ -270,6 +282,8 @@ TRANSLATIONS: dict[type[errors.JobsError], Callable[[Any], http.ApiError]] = {
     ),
     errors.QueueFull: lambda _: http.QueueUnavailable({"reason": "queue_full", "queueHealth": "full"}),
     errors.CredentialStoreUnavailable: lambda _: http.SecretStoreUnavailable({"reason": "redis_unavailable"}),
+    errors.JobNotPausable: lambda error: JobNotPausable({"id": str(error.job_id), "status": error.status}),
+    errors.PauseLimitReached: lambda error: PauseLimitReached({"maxPauses": error.limit}),
     errors.JobAlreadyEnded: lambda error: JobNotCancellable({"id": str(error.job_id), "status": error.status}),
     errors.NotFound: lambda _: http.NotFound(),
     errors.ArtifactRemoved: lambda _: ArtifactExpired(),

@@ -79,6 +79,7 @@ class Job(TypedDict):
     startedAt: Time | None
     completedAt: Time | None
     cancelRequestedAt: Time | None
+    pausedAt: Annotated[Time | None, "Since when the job is paused. Null if it is not"]
     errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
     statusReason: Annotated[str | None, "Why the job did not complete, as a sentence"]
     simcExitCode: ExitCode
@@ -146,6 +147,7 @@ EXAMPLE_JOB: Job = {
     "startedAt": EXAMPLE_STARTED,
     "completedAt": EXAMPLE_COMPLETED,
     "cancelRequestedAt": None,
+    "pausedAt": None,
     "errorCode": None,
     "statusReason": None,
     "simcExitCode": "0",
@@ -317,6 +319,7 @@ def job_object(job: models.Job, links: LinkBuilder) -> Job:
         "startedAt": iso_or_none(job.started_at),
         "completedAt": iso_or_none(job.completed_at),
         "cancelRequestedAt": iso_or_none(job.cancel_requested_at),
+        "pausedAt": iso_or_none(job.paused_at if job.is_paused else None),
         "errorCode": error_code(job),
         "statusReason": job.status_reason,
         "simcExitCode": job.simulator_exit_code,

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from jobs.enums import PublicStatus, Status
 from jobs.live.progress import Progress, percents_of
-from jobs.models import Job, public_status_of
+from jobs.models import Job
 from jobs.queue.forecast import Estimate
 
 # Polling at a quarter of the time left bounds the delay to that quarter.
@@ -23,6 +23,8 @@ def poll_after_seconds(job: Job, progress: Progress, *, start: Estimate | None) 
     """
     if job.is_terminal:
         return None
+    if job.is_paused:
+        return LONGEST_SECONDS
     left = _seconds_left(job, progress, start)
     if left is None:
         return UNKNOWN_SECONDS
@@ -44,11 +46,12 @@ class JobState(NamedTuple):
 
     status: PublicStatus
     percent: int
+    is_paused: bool
 
 
 def state_of(job: Job, progress: Progress) -> JobState:
     """Return the state of a job with its progress."""
-    return JobState(job.public_status, int(progress.percent))
+    return JobState(job.public_status, int(progress.percent), job.is_paused)
 
 
 def states_of(job_ids: Collection[int]) -> dict[int, JobState]:
@@ -56,9 +59,9 @@ def states_of(job_ids: Collection[int]) -> dict[int, JobState]:
 
     One query, and one request to Redis if any of them runs.
     """
-    rows = list(Job.objects.filter(pk__in=job_ids).values_list("pk", "status", "attempt"))
-    states = {job_id: JobState(public_status_of(status), 0) for job_id, status, _ in rows}
-    running = [Job(pk=job_id, attempt=attempt) for job_id, status, attempt in rows if status == Status.RUNNING]
+    jobs = list(Job.objects.filter(pk__in=job_ids).only("status", "attempt", "paused_at"))
+    states = {job.pk: JobState(job.public_status, 0, job.is_paused) for job in jobs}
+    running = [job for job in jobs if job.status == Status.RUNNING]
     for job, percent in zip(running, percents_of(running), strict=True):
-        states[job.pk] = JobState(PublicStatus.RUNNING, int(percent))
+        states[job.pk] = JobState(PublicStatus.RUNNING, int(percent), is_paused=False)
     return states

@@ -118,8 +118,10 @@ class JobStatus(TypedDict):
         list[LogEntry] | None, Rule(maxItems=200), "Null unless requested with `include` and the job is running"
     ]
     startedAt: Time | None
+    pausedAt: Annotated[Time | None, "Since when the job is paused. Null if it is not"]
     updatedAt: Annotated[
-        Time, "When the status last changed or cancellation was last requested. Progress does not change it"
+        Time,
+        "When the status last changed or a cancellation or pause was last requested. Progress does not change it",
     ]
     retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
     preview: NotRequired[
@@ -145,6 +147,7 @@ EXAMPLE_STATUS: JobStatus = {
     "pollAfterSeconds": 5,
     "logEntries": [{"source": "stdout", "message": "Generating Baseline", "ts": 1795162203000}],
     "startedAt": EXAMPLE_STARTED,
+    "pausedAt": None,
     "updatedAt": "2026-11-20T08:10:07.001Z",
     "retried": False,
     "preview": {
@@ -247,6 +250,7 @@ def _status_object(
         "pollAfterSeconds": poll_after_seconds(job, current, start=start),
         "logEntries": None if log_entries is None else [cast(LogEntry, asdict(entry)) for entry in log_entries],
         "startedAt": iso_or_none(job.started_at),
+        "pausedAt": iso_or_none(job.paused_at if job.is_paused else None),
         "updatedAt": iso(job.updated_at),
         "retried": job.retried,
     }

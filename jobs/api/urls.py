@@ -8,7 +8,7 @@ from jobs.api import (
     errors,  # noqa: F401  registers the HTTP responses of errors
     webhook,  # noqa: F401  adds the webhook to the OpenAPI document
 )
-from jobs.api.actions import CancelJobView, ReplaceLinksView
+from jobs.api.actions import CancelJobView, PauseJobView, ReplaceLinksView, ResumeJobView
 from jobs.api.artifacts import ArtifactUrlView
 from jobs.api.batch import BatchView
 from jobs.api.builds import BuildListView, BuildView
@@ -36,6 +36,8 @@ resource = [
     path("jobs/<str:job_id>/result", JobResultView.as_view()),
     path("jobs/<str:job_id>/profile", JobProfileView.as_view()),
     path("jobs/<str:job_id>/cancel", CancelJobView.as_view()),
+    path("jobs/<str:job_id>/pause", PauseJobView.as_view()),
+    path("jobs/<str:job_id>/resume", ResumeJobView.as_view()),
     path("jobs/<str:job_id>/replace-links", ReplaceLinksView.as_view()),
     path("usage", UsageView.as_view()),
     path("builds", BuildListView.as_view()),

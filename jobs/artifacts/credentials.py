@@ -74,6 +74,11 @@ def fetch(job_id: int, *, seconds: int) -> GameCredentials | None:
     return GameCredentials(client_id=client_id, client_secret=client_secret)
 
 
+def keep(job_id: int, *, seconds: int) -> None:
+    """Keep the credentials of a job for another `seconds`, if Redis responds."""
+    best_effort(lambda: redis().expire(key_of(job_id), seconds + SPARE_SECONDS), default=False)
+
+
 def forget(job_id: int) -> None:
     """Delete the credentials of a job. If Redis does not respond, they expire."""
     best_effort(lambda: redis().delete(key_of(job_id)), default=0)

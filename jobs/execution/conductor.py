@@ -126,7 +126,7 @@ class OnlyShard:
     def run(self) -> tuple[int, str | None]:
         """Run the shard; return its milliseconds and, if it was stopped, the reason.
 
-        Raises LeaseLost, WorkerStops, BuildBroken, RunLost or MachineFault.
+        Raises LeaseLost, WorkerStops, JobPaused, BuildBroken, RunLost or MachineFault.
         """
         directory = self.resources.enter_context(private_directory())
         self.ended = self.simulator.run(
@@ -239,7 +239,8 @@ class Conductor:
     def run(self) -> tuple[int, str | None]:
         """Run the shards; return their milliseconds and, if they were stopped, the reason.
 
-        Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, NotStored or a database error.
+        Raises LeaseLost, WorkerStops, JobPaused, BuildBroken, BuildReplaced, RunLost, NotStored or a database
+        error.
         """
         if not (self._adopt() if self.plan.kept else self._create()):
             raise LeaseLost
@@ -278,11 +279,12 @@ class Conductor:
         return [first, *others]
 
     def _run_shards(self) -> None:
-        """Run shards in this slot, or wait for others, until none can run any more."""
+        """Run shards in this slot, or wait for others, until none can run any more. Raises what `run` raises."""
         while True:
             self.lease.require()
             if not shutdown.stop.has_time():
                 raise WorkerStops
+            self.lease.require_unpaused()
             if self.failure is not None:
                 raise self.failure
             claim = partial(
@@ -390,14 +392,16 @@ class Conductor:
                 own.lease.lost.set()
 
     def _stop_if_due(self, state: StageState) -> None:
-        """Stop the running shards if one has failed, or if the job was cancelled."""
-        self.limit.check_cancellation()
+        """Stop the running shards if one has failed, or if the job was cancelled or is to be paused."""
+        self.limit.check_requests()
         if state.failed and shard_moves.stop_stage(self.stage, StopReason.SHARD_FAILED):
             # Helpers notice the hint and renew their leases at once.
             cancellation.hint(self.job)
         own = self.own
         if own is not None and self.lease.cancelled.is_set():
             own.stop_request = StopReason.CANCELLED
+        elif own is not None and self.lease.paused.is_set():
+            own.lease.paused.set()
         elif own is not None and state.failed:
             own.stop_request = StopReason.SHARD_FAILED
 

@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from jobs.enums import Renewal
-from jobs.errors import GivesUp
+from jobs.errors import GivesUp, JobPaused
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.lifecycle import job_moves
 from jobs.models import Job
@@ -33,7 +33,8 @@ class Lease(PeriodicThread):
     """Renews a lease every `HEARTBEAT_SECONDS` until the `with` block ends.
 
     `lost` is set if the job or shard no longer belongs to this slot, or if no renewal succeeded for as long as a
-    lease lasts. `cancelled` is set when a renewal finds that the job's cancellation was requested.
+    lease lasts. `cancelled` and `paused` are set when a renewal finds that the job's cancellation or its pause was
+    requested.
     """
 
     def __init__(self, job: Job, statement: Callable[[Job], Renewal] | None = None) -> None:
@@ -42,6 +43,7 @@ class Lease(PeriodicThread):
         self.job = job
         self.lost = threading.Event()
         self.cancelled = threading.Event()
+        self.paused = threading.Event()
         self._statement = statement
         # The thread of the lease and that of a time limit both renew it.
         self._renewing = threading.Lock()
@@ -52,15 +54,26 @@ class Lease(PeriodicThread):
         if self.lost.is_set():
             raise LeaseLost
 
+    def require_unpaused(self) -> None:
+        """Raise JobPaused if the job's pause was requested. A cancellation comes first, because it ends the job."""
+        if self.paused.is_set() and not self.cancelled.is_set():
+            raise JobPaused
+
     def pause(self, seconds: float) -> None:
         """Wait, but no longer than the lease is held. Raises LeaseLost."""
         self.lost.wait(seconds)
         self.require()
 
-    def check_cancellation(self) -> None:
-        """Set `cancelled` if the job's cancellation was requested. Raises a database error."""
-        if not self.cancelled.is_set() and job_moves.cancel_requested(self.job):
+    def check_requests(self) -> None:
+        """Set `cancelled` or `paused` if that was requested. Raises a database error."""
+        if not self.cancelled.is_set():
+            self._notice(job_moves.requests_of(self.job))
+
+    def _notice(self, renewal: Renewal) -> None:
+        if renewal is Renewal.CANCEL_REQUESTED:
             self.cancelled.set()
+        elif renewal is Renewal.PAUSE_REQUESTED:
+            self.paused.set()
 
     def retry(self, write: Callable[[], T]) -> T:
         """Retry a write until the database accepts it; it must be safe to repeat. Raises LeaseLost.
@@ -100,8 +113,7 @@ class Lease(PeriodicThread):
             self.lost.set()
             return
         self._expires_at = asked_at + settings.LEASE_SECONDS
-        if renewal is Renewal.CANCEL_REQUESTED:
-            self.cancelled.set()
+        self._notice(renewal)
 
 
 def _close_old_connection() -> None:

@@ -117,7 +117,7 @@ class SimulatorRun:
         """Run the simulator on the whole input `text`, and record its start.
 
         `require_build` raises BuildReplaced unless the process runs the expected file. Raises LeaseLost,
-        WorkerStops, BuildBroken, BuildReplaced, RunLost or MachineFault.
+        WorkerStops, JobPaused, BuildBroken, BuildReplaced, RunLost or MachineFault.
         """
         runner.prepare(directory, text, credentials=credentials)
         with (
@@ -175,9 +175,10 @@ class SimulatorRun:
         self.callbacks.on_line(stream, text)
 
     def _watch(self, process: ConfinedProcess) -> Ended:
-        """Wait for the end of the process, and stop it when its limit says so. Raises LeaseLost or WorkerStops.
+        """Wait for the end of the process, and stop it when its limit says so.
 
-        Everything that can be slow is done by a second thread, so it cannot delay a deadline.
+        Everything that can be slow is done by a second thread, so it cannot delay a deadline. Raises LeaseLost,
+        WorkerStops or JobPaused.
         """
         limit, name = self.limit, f"watcher-{self.job.pk}"
         # The process is closed before the block waits for the thread, which can hang.
@@ -189,6 +190,7 @@ class SimulatorRun:
                 self.lease.require()
                 if not shutdown.stop.has_time():
                     raise WorkerStops
+                self.lease.require_unpaused()
                 if reason := limit.stop_reason():
                     return self._stop(process, reason)
         return ended

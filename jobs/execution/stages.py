@@ -162,7 +162,8 @@ class Stages:
         if stage.number == 1:
             return job_moves.CANCELLED if self.lease.cancelled.is_set() else None
         # A short database outage must not void the stages that ran.
-        self.lease.retry(self.lease.check_cancellation)
+        self.lease.retry(self.lease.check_requests)
+        self.lease.require_unpaused()
         reason = self.limit.stop_reason()
         return self._with_usage(verdict.stopped(self.job, reason), stopped_for=reason) if reason else None
 

@@ -125,7 +125,7 @@ class Budget:
 
 
 class Hints:
-    """Hints in Redis that a job was cancelled, read at most once a second."""
+    """Hints in Redis that a job was cancelled or paused, read at most once a second."""
 
     def __init__(self, job: Job) -> None:
         self.job, self._next_at = job, 0.0
@@ -186,14 +186,14 @@ class JobLimit:
         return self.end_of_budget if self.ran_seconds >= self.budget.seconds else None
 
     def update(self) -> None:
-        """Notice a cancellation, and hold more credits when little time is left."""
-        self.check_cancellation()
+        """Notice a cancellation or a pause, and hold more credits when little time is left."""
+        self.check_requests()
         self.budget.extend_when_due(ran_seconds=self.ran_seconds)
 
-    def check_cancellation(self) -> None:
-        """Query the database if Redis hints at a cancellation."""
+    def check_requests(self) -> None:
+        """Query the database if Redis hints at a cancellation or a pause."""
         if self.hints.is_set():
-            self.lease.check_cancellation()
+            self.lease.check_requests()
 
 
 class Allowance:

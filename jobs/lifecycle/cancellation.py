@@ -38,7 +38,7 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
     with transaction.atomic():
         locked = Job.objects.select_for_update().get(pk=job.pk)
         if locked.status in WAITING:
-            job_moves.finish(locked, job_moves.CANCELLED)
+            job_moves.finish(locked, job_moves.CANCELLED_PAUSED if locked.is_paused else job_moves.CANCELLED)
             _record(locked, by=by)
         elif locked.status in CLAIMED:
             if locked.cancel_requested_at is None:

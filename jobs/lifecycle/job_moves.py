@@ -14,10 +14,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Sum
 from django.db.models.functions import Coalesce, Now
 
-from billing import ledger
+from billing import ledger, prices
 from jobs.artifacts import credentials, storage
 from jobs.enums import (
     ALL_LANES,
@@ -27,12 +27,13 @@ from jobs.enums import (
     MoveResult,
     Renewal,
     ReturnCause,
+    ShardStatus,
     Status,
 )
 from jobs.lifecycle import counters, usage, webhook_events
 from jobs.lifecycle.transitions import GROUPS, JobMove, ShardMove, require
 from jobs.live.progress import last_percent
-from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent
+from jobs.models import CHARACTER_LENGTH, Artifact, Build, Job, JobEvent, Shard
 from simc import report_details
 from simservice.ids import NEW_ID
 from simservice.postgresql.statements import RowReader, load, run
@@ -63,6 +64,8 @@ ANY = Q()
 LEASE_EXPIRED = Q(lease_expires_at__lt=Now())
 STALLED = LEASE_EXPIRED & Q(status__in=CLAIMED)
 CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
+PAUSE_REQUESTED = Q(pause_requested_at__isnull=False)
+IS_PAUSED = Q(paused_at__isnull=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +99,12 @@ CANCELLED = Outcome(
     status=Status.CANCELLED,
     error_code=ErrorCode.USER_CANCELLED,
     reason="The job was cancelled before it ran. Nothing is billed.",
+)
+# The job was cancelled while it was paused, perhaps after it had run.
+CANCELLED_PAUSED = Outcome(
+    status=Status.CANCELLED,
+    error_code=ErrorCode.USER_CANCELLED,
+    reason="The job was cancelled while it was paused. Nothing is billed.",
 )
 # The worker of a job was lost after a request to cancel the job.
 CANCELLED_LOST = Outcome(
@@ -200,12 +209,20 @@ def lease_end() -> Any:
 
 
 def renew_lease(job: Job) -> Renewal:
-    """Renew the lease of the job, and return whether its cancellation was requested. One statement."""
+    """Renew the lease of the job, and return which request it has, if any. One statement."""
     parameters = {"job_id": job.pk, "attempt": job.attempt, "lease_seconds": settings.LEASE_SECONDS}
     rows = run(SQL["renew_lease"], values=parameters)
     if not rows:
         return Renewal.LOST
-    return Renewal.CANCEL_REQUESTED if rows[0][0] else Renewal.DONE
+    is_cancelled, is_pausing = rows[0]
+    return _renewal(is_cancelled=is_cancelled, is_pausing=is_pausing)
+
+
+def _renewal(*, is_cancelled: bool, is_pausing: bool) -> Renewal:
+    """Return the result of a renewal. A cancellation comes first, because it ends the job."""
+    if is_cancelled:
+        return Renewal.CANCEL_REQUESTED
+    return Renewal.PAUSE_REQUESTED if is_pausing else Renewal.DONE
 
 
 def extend_hold(job: Job, credits_more: int) -> bool:
@@ -229,9 +246,25 @@ def request_cancel(job: Job) -> bool:
     return bool(row.update(cancel_requested_at=Coalesce("cancel_requested_at", Now()), updated_at=Now()))
 
 
-def cancel_requested(job: Job) -> bool:
-    """Return whether cancellation was requested. One query."""
-    return Job.objects.filter(CANCEL_REQUESTED, pk=job.pk).exists()
+def request_pause(job: Job) -> bool:
+    """Request that a claimed job returns to the queue and is paused.
+
+    Return False if another attempt has the job or it has ended.
+    """
+    row = Job.objects.filter(pk=job.pk, attempt=job.attempt, status__in=CLAIMED)
+    return bool(row.update(pause_requested_at=Coalesce("pause_requested_at", Now()), updated_at=Now()))
+
+
+def withdraw_pause(job: Job) -> None:
+    """Withdraw the request to pause a claimed job. An attempt that has noticed it returns the job to the queue."""
+    Job.objects.filter(PAUSE_REQUESTED, pk=job.pk).update(pause_requested_at=None, updated_at=Now())
+
+
+def requests_of(job: Job) -> Renewal:
+    """Return which request a job has, as a renewal of its lease does, without renewing it. One query."""
+    row = Job.objects.filter(pk=job.pk).values_list("cancel_requested_at", "pause_requested_at").first()
+    cancel_requested_at, pause_requested_at = row or (None, None)
+    return _renewal(is_cancelled=cancel_requested_at is not None, is_pausing=pause_requested_at is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,9 +337,9 @@ def requeue(
 ) -> MoveResult:
     """Return a job to its original place in the queue, by default with a new queue deadline.
 
-    If cancellation was requested, end the job instead.
+    If a pause was requested, the job is then paused. If cancellation was requested, end the job instead.
     """
-    deadline = queue_deadline_at or Now() + timedelta(seconds=job.ceiling_queue_seconds)
+    deadline = queue_deadline_at or _new_deadline(job)
     # Read before the transaction, so that a slow Redis does not prolong it.
     cancelled = replace(CANCELLED_LOST, percent=last_percent(job))
     with transaction.atomic():
@@ -323,8 +356,54 @@ def requeue(
         )
         if is_queued:
             end_lost_runs(job)
+            if Job.objects.filter(PAUSE_REQUESTED, pk=job.pk).exists():
+                pause(job)
             transaction.on_commit(partial(counters.record_requeue, job, cause=cause))
         return is_queued or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
+
+
+def _new_deadline(job: Job) -> Any:
+    """Return the database expression for the queue deadline of a job that begins to wait now."""
+    return Now() + timedelta(seconds=job.ceiling_queue_seconds)
+
+
+def pause(job: Job) -> MoveResult:
+    """Keep a waiting job from being claimed, and return the credits that it does not need until it is resumed.
+
+    Its hold keeps the fee and the price of its finished shards, at least one credit. It has a new queue deadline.
+    """
+    with transaction.atomic():
+        paused = move(
+            job,
+            JobMove.PAUSE,
+            cause=ReturnCause.PAUSED,
+            guard=~IS_PAUSED,
+            paused_at=Coalesce("pause_requested_at", Now()),
+            pause_requested_at=None,
+            queue_deadline_at=_new_deadline(job),
+        )
+        if paused:
+            ledger.shrink(job.pk, keep=max(1, job.priority_fee_credits + _kept_credits(job)))
+    return paused
+
+
+def _kept_credits(job: Job) -> int:
+    """Return the price of the finished shards, which the next attempt does not run again."""
+    done = Shard.objects.filter(stage__job=job, status=ShardStatus.DONE)
+    kept_ms = done.aggregate(total=Sum("billed_ms", default=0))["total"]
+    return min(prices.of_time(kept_ms, credits_per_second=job.credits_per_second), job.ceiling_credits)
+
+
+def resume(job: Job) -> MoveResult:
+    """Return a paused job to its original place in the queue, with a new queue deadline."""
+    return move(
+        job,
+        JobMove.RESUME,
+        cause=ReturnCause.RESUMED,
+        guard=IS_PAUSED,
+        paused_at=None,
+        queue_deadline_at=_new_deadline(job),
+    )
 
 
 def end_lost_runs(job: Job) -> None:

@@ -12,7 +12,8 @@ JOIN jobs_job AS job ON job.id = stage.job_id AND job.attempt = stage.attempt
 
 -- part: may_start
 -- Conditions of every claim of a shard, by a helper or the conductor.
-job.cancel_requested_at IS NULL AND job.lease_expires_at > statement_timestamp() AND stage.stop_reason = ''
+job.cancel_requested_at IS NULL AND job.pause_requested_at IS NULL
+    AND job.lease_expires_at > statement_timestamp() AND stage.stop_reason = ''
 
 -- part: needs_help
 -- Conditions of a claim by a helper. The job must be running, because its conductor has then tested the build. The
@@ -54,7 +55,7 @@ WITH open AS (
     {find_open_stage}
 ), best AS (
     SELECT id, status FROM jobs_job
-    WHERE status IN {claim_job_from} AND queue_deadline_at > statement_timestamp()
+    WHERE status IN {claim_job_from} AND paused_at IS NULL AND queue_deadline_at > statement_timestamp()
         AND priority BETWEEN %(first_lane)s AND coalesce((SELECT priority FROM open), %(last_lane)s)
         AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
     ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -124,10 +125,10 @@ WITH ended AS (
 SELECT {new_id} FROM generate_series(1, %(count)s::integer)
 
 -- name: renew_lease
--- Renew the lease of a job. If the attempt has the job, return whether its cancellation was requested.
+-- Renew the lease of a job. If the attempt has the job, return whether its cancellation and its pause were requested.
 UPDATE jobs_job SET lease_expires_at = {lease_end}
 WHERE id = %(job_id)s AND attempt = %(attempt)s AND status IN {claimed}
-RETURNING cancel_requested_at IS NOT NULL
+RETURNING cancel_requested_at IS NOT NULL, pause_requested_at IS NOT NULL
 
 -- name: lock_job
 -- Lock a job's row.

@@ -54,6 +54,10 @@ class JobMove(Move):
     RESTART = ((Status.RUNNING,), (Status.RUNNING,))
     # The attempt is lost or given up, and another attempt can follow.
     REQUEUE = (CLAIMED, (Status.QUEUED,))
+    # The job waits without being claimed, until it is resumed.
+    PAUSE = (WAITING, (Status.QUEUED,))
+    # The job may be claimed again.
+    RESUME = ((Status.QUEUED,), (Status.QUEUED,))
     # The job ends without an attempt: it was cancelled, waited too long, or has no build.
     ABANDON = (WAITING, (Status.FAILED, Status.CANCELLED))
     # The attempt ends, or it was lost and no other attempt can follow.

@@ -10,9 +10,9 @@ from redis.exceptions import RedisError
 
 from jobs import registry
 from jobs.artifacts import retention
-from jobs.enums import CLAIMED, WAITING, Priority
+from jobs.enums import CLAIMED, Priority
 from jobs.lifecycle import counters, job_moves
-from jobs.models import Build, Job
+from jobs.models import CLAIMABLE, Build, Job
 from jobs.queue import announcements, forecast
 from sandbox import layers
 from simservice import clocks, worker_heartbeats
@@ -53,7 +53,7 @@ def _database_metrics() -> tuple[list[Metric], int]:
     Nine queries, and one for each period of retention.
     """
     claimed = Job.objects.filter(status__in=CLAIMED)
-    lanes = Job.objects.filter(status__in=WAITING).values_list("priority").annotate(Count("id"))
+    lanes = Job.objects.filter(CLAIMABLE).values_list("priority").annotate(Count("id"))
     waiting, held = dict(lanes.order_by()), claimed.count()
     by_lane = GaugeMetricFamily("simservice_jobs_waiting", "Jobs waiting for a worker.", labels=["lane"])
     for priority in Priority:

@@ -16,9 +16,9 @@ from django.db import Error as DatabaseError
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from jobs.enums import WAITING, Priority, Status
+from jobs.enums import Priority, Status
 from jobs.lifecycle import job_moves
-from jobs.models import Job
+from jobs.models import CLAIMABLE, Job
 from jobs.queue import forecast
 from simservice.celery import send
 from simservice.redis.client import best_effort, redis
@@ -80,7 +80,7 @@ def pass_on() -> None:
     If the database or Redis does not respond, the sweep wakes a slot.
     """
     try:
-        waiting = Job.objects.filter(status__in=WAITING).order_by("priority", "id")
+        waiting = Job.objects.filter(CLAIMABLE).order_by("priority", "id")
         best = waiting.values_list("priority", flat=True).first()
     except DatabaseError:
         return

@@ -19,10 +19,10 @@ from django.conf import settings
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from jobs.enums import CLAIMED, WAITING, Priority, ShardStatus, Status
+from jobs.enums import CLAIMED, Priority, ShardStatus, Status
 from jobs.errors import QueueFull
 from jobs.live.progress import percents_of
-from jobs.models import Job, Run, Shard
+from jobs.models import CLAIMABLE, Job, Run, Shard
 from jobs.queue import position_samples
 from jobs.queue.position_samples import Ahead, ExpectedSeconds, Key, PositionSample, PositionSamples
 from simservice import worker_heartbeats
@@ -114,8 +114,8 @@ class QueueSnapshot:
 
 
 def estimated_start(job: Job) -> Estimate | None:
-    """Return when a waiting job is expected to start, None if that is unknown or the job does not wait."""
-    if not job.is_waiting:
+    """Return when a waiting job is expected to start, None if that is unknown, or it is paused or not waiting."""
+    if not job.is_waiting or job.is_paused:
         return None
     if job.status == Status.STARTING:
         return Estimate(seconds=0, updated_at=job.updated_at)
@@ -303,7 +303,7 @@ def _length(read: Sequence[PositionSample]) -> int:
     length = read[-1].position if read else 0
     if length < position_samples.FRONT_JOBS:
         return length
-    return Job.objects.filter(status__in=WAITING)[: settings.MAX_QUEUE_LENGTH].count()
+    return Job.objects.filter(CLAIMABLE)[: settings.MAX_QUEUE_LENGTH].count()
 
 
 def _lane_lengths(marks: Sequence[PositionSample]) -> dict[str, int]:
@@ -322,7 +322,7 @@ def waiting_in(priority: Priority) -> QuerySet[Job]:
     The range condition and the two-column order make PostgreSQL use the index of waiting jobs. Otherwise, it would
     scan all jobs in the order of their ids when a lane is empty.
     """
-    lane = Job.objects.filter(status__in=WAITING, priority__range=(priority, priority))
+    lane = Job.objects.filter(CLAIMABLE, priority__range=(priority, priority))
     return lane.order_by("priority", "id")
 
 

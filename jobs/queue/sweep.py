@@ -19,7 +19,7 @@ from jobs.artifacts import credentials
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ErrorCode, MoveResult, ReturnCause, Status
 from jobs.lifecycle import job_moves, shard_moves, transitions
 from jobs.lifecycle.job_moves import Outcome
-from jobs.models import Build, Job, JobEvent, Run
+from jobs.models import CLAIMABLE, Build, Job, JobEvent, Run
 from jobs.queue import announcements, forecast
 from simservice.clocks import database_time
 from simservice.ids import first_id_of
@@ -154,7 +154,7 @@ def end_waits_without_build() -> int:
     available = set(builds.values_list("git_branch", flat=True).distinct())
     if available.issuperset(settings.GIT_BRANCHES):
         return 0
-    hopeless = Job.objects.filter(status__in=WAITING).exclude(git_branch__in=available).order_by("priority", "id")
+    hopeless = Job.objects.filter(CLAIMABLE).exclude(git_branch__in=available).order_by("priority", "id")
     return _end_all(hopeless, lambda job: job_moves.finish(job, job_moves.BUILD_UNAVAILABLE))
 
 
@@ -169,7 +169,17 @@ def _end_all(jobs: QuerySet[Job], end: Callable[[Job], MoveResult]) -> int:
 
 
 def _overdue_outcome(job: Job) -> Outcome:
-    """Return the outcome of an overdue job: a queue timeout, or an interruption if an attempt ran before."""
+    """Return the outcome of an overdue job: a queue timeout, or an interruption if an attempt ran before.
+
+    A job that was paused ends with a queue timeout even if it ran before.
+    """
+    if job.is_paused:
+        return Outcome(
+            status=Status.FAILED,
+            error_code=ErrorCode.QUEUE_TIMEOUT,
+            reason=f"The job was paused for longer than its queue limit of {job.ceiling_queue_seconds:,} s. "
+            "Nothing is billed; it is safe to submit it again.",
+        )
     if job.attempt and Run.objects.filter(job=job).exists():
         return interrupted(job)
     return Outcome(

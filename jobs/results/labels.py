@@ -154,9 +154,14 @@ def _count(number: int, noun: str) -> str:
 
 
 def status_of(job: Job) -> str:
-    """Return a job's status, or "Stopping" if its cancellation was requested."""
-    if job.cancel_requested_at is not None and not job.is_terminal:
-        return "Stopping"
+    """Return a job's status, or "Stopping", "Pausing" or "Paused" after a request of its owner."""
+    if not job.is_terminal:
+        if job.cancel_requested_at is not None:
+            return "Stopping"
+        if job.pause_requested_at is not None:
+            return "Pausing"
+        if job.is_paused:
+            return "Paused"
     return STATUSES[job.public_status]
 
 
@@ -256,6 +261,8 @@ def duration(seconds: float) -> str:
 def event(job_event: JobEvent) -> str:
     """Return the label of an event in a job's history."""
     to = Status(job_event.to_status)
+    if job_event.cause in (ReturnCause.PAUSED, ReturnCause.RESUMED):
+        return ReturnCause(job_event.cause).label
     if job_event.from_status == job_event.to_status:
         return f"Attempt {job_event.attempt} cannot continue the finished work and starts it again"
     if job_event.is_return:

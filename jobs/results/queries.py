@@ -30,7 +30,7 @@ BILLED = (
 # The fields that a status shows or is derived from
 POLLED = (
     "id priority metadata status attempt error_code status_reason simulator_exit_code percent created_at "
-    "started_at updated_at"
+    "started_at updated_at paused_at"
 ).split()
 RECENT_JOBS = 100
 # As many characters of a title as its index contains

@@ -1,8 +1,8 @@
 """The fee of `high` priority, due only if the job starts earlier: `docs/reference/limits.md#priority-fee`."""
 
-from jobs.enums import CLAIMED, WAITING, Priority
+from jobs.enums import CLAIMED, Priority
 from jobs.lifecycle.job_moves import LEASE_EXPIRED
-from jobs.models import Job
+from jobs.models import CLAIMABLE, Job
 
 
 def buys_earlier_start(*, live_slots: int) -> bool:
@@ -18,7 +18,7 @@ def buys_earlier_start(*, live_slots: int) -> bool:
     """
     # Counted first: a job claimed between the two queries is in neither result, so it cannot make the fee due.
     free = live_slots - Job.objects.filter(~LEASE_EXPIRED, status__in=CLAIMED).count()
-    ahead = Job.objects.filter(status__in=WAITING, priority__lte=Priority.STANDARD)
+    ahead = Job.objects.filter(CLAIMABLE, priority__lte=Priority.STANDARD)
     # `standard` jobs come first, so F rows are enough.
     lanes = list(ahead.order_by("-priority", "-id").values_list("priority", flat=True)[: max(free, 1)])
     return Priority.STANDARD in lanes and len(lanes) >= free

@@ -190,6 +190,15 @@ class Customer:
         except HoldError:
             assert not self.held_credits(job)
 
+    def shrink(self, job: int, keep: int) -> None:
+        """Shrink the hold of a job, which changes nothing if it has no more credits or was resolved."""
+        self.done += 1
+        ledger.shrink(job, keep=keep)
+        for origin in self.in_order():
+            kept = min(keep, self.credits[origin, str(job)])
+            keep -= kept
+            self.move(self.credits[origin, str(job)] - kept, origin, str(job), EXPIRED if origin.expired else FREE)
+
     def settle(self, job: int, spent: int) -> None:
         """Settle a job; this fails if its hold was resolved or is too small."""
         self.done += 1

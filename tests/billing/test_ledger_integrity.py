@@ -140,6 +140,13 @@ def test_stored_balances_equal_the_sums_of_the_entries(account: Account) -> None
     assert (balance.purchased, balance.reserved, Grant.objects.get().remaining) == (85, 20, 0)
 
 
+def test_a_corrupted_shrunk_hold_is_found(account: Account) -> None:
+    ledger.shrink(2, keep=5)
+    assert list(ledger.verify()) == []
+    run("UPDATE billing_hold SET credits = 20 WHERE job_id = 2")
+    assert ["credits" in str(found) and "job 2" in str(found) for found in ledger.verify()] == [True, True]
+
+
 CORRUPTIONS = {
     "UPDATE billing_balance SET purchased = purchased + 1": ["purchased credits of account"],
     "UPDATE billing_balance SET reserved = 0": ["reserved credits of account"],

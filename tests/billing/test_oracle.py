@@ -114,6 +114,13 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(has_jobs)
     @rule(who=customers, which=st.integers(0, 5), share=shares)
+    def shrink(self, who: int, which: int, share: int) -> None:
+        jobs = self.act_as(who).jobs
+        job = jobs[-1 - which % len(jobs)]
+        self.acting.shrink(job, max(1, share_of(share, self.acting.held_credits(job))))
+
+    @precondition(has_jobs)
+    @rule(who=customers, which=st.integers(0, 5), share=shares)
     def settle(self, who: int, which: int, share: int) -> None:
         jobs = self.act_as(who).jobs
         job = jobs[-1 - which % len(jobs)]
@@ -148,6 +155,24 @@ class LedgerMachine(RuleBasedStateMachine):
         customer.compare()
         customer.settle(job, share_of(share, customer.held_credits(job)))
         customer.settle(job, 0)
+
+    @rule(who=customers, amounts=st.tuples(few, few), more=few, nights=st.integers(0, 1), share=shares)
+    def a_hold_shrinks_and_is_extended(
+        self, who: int, amounts: tuple[int, int], more: int, nights: int, share: int
+    ) -> None:
+        customer = self.act_as(who)
+        for days, amount in enumerate(amounts, start=1):
+            customer.grant(amount, days)
+        job = customer.hold(customer.free())
+        for _ in range(nights):
+            customer.let_a_day_pass()
+        for keep in (amounts[0], 1):
+            customer.shrink(job, keep)
+            customer.compare()
+        customer.purchase(more)
+        customer.extend(job, more)
+        customer.compare()
+        customer.settle(job, share_of(share, customer.held_credits(job)))
 
     @rule(who=customers, amounts=st.tuples(few, few), nights=st.integers(0, 1), share=shares)
     def a_hold_is_extended_from_an_earlier_expiry(

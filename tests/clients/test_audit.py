@@ -23,6 +23,7 @@ from jobs.errors import JobAlreadyEnded
 from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Job
 from jobs.operations import operator_actions
+from jobs.queue import pausing
 from jobs.results import edits
 from simservice.api.addresses import client_address
 from simservice.api.scopes import Scope
@@ -249,6 +250,17 @@ def test_a_running_jobs_cancellation_is_recorded_once(owner: Membership) -> None
     with pytest.raises(JobAlreadyEnded):
         cancellation.cancel(job, by=actor_of(owner))
     assert written() == ["job.cancelled"]
+
+
+def test_pauses_with_another_key_are_recorded_once(owner: Membership) -> None:
+    own, _ = make_key(owner.account)
+    job = make_job(own.client, api_key=own)
+    for by in (audit.api_key(own, RequestFactory().post("/")), actor_of(owner)):
+        for _ in range(2):
+            pausing.pause(job, by=by)
+        for _ in range(2):
+            pausing.resume(job, by=by)
+    assert written() == ["job.paused", "job.resumed"]
 
 
 def test_operators_are_recorded_by_name(owner: Membership) -> None:

@@ -21,6 +21,7 @@ from tests.factories import (
     make_member,
     make_running_job,
 )
+from tests.jobs.api.job_states import paused
 from webhooks import endpoints
 
 URL = "https://hooks.example.com/"
@@ -90,6 +91,8 @@ CHANGES_BY_MEMBERS: dict[Action, Callable[[MemberBrowser], None]] = {
     Action.JOB_SHARING_CHANGED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/sharing"),
     Action.JOB_RENAMED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/title", title="Raid"),
     Action.JOB_CANCELLED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/cancel"),
+    Action.JOB_PAUSED: lambda browser: browser.post(f"jobs/{make_job(browser.client).pk}/pause"),
+    Action.JOB_RESUMED: lambda browser: browser.post(f"jobs/{paused(client=browser.client).pk}/resume"),
 }
 
 

@@ -9,6 +9,7 @@ from django.db import connection
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from billing import ledger
 from clients.accounts import default_client
 from clients.models import Client, Membership
 from dashboard.jobs import job_list, job_page
@@ -456,10 +457,43 @@ def test_an_ended_job_cannot_be_cancelled(owner: Membership) -> None:
     assert "has already ended" in text
 
 
+def test_a_paused_job_can_be_resumed(owner: Membership) -> None:
+    http, job = browser_of(owner), make_job(default_client(owner.account))
+    text = text_of(http.post(f"{job_path(job)}/pause", follow=True))
+    for expected in ("Paused", "This job is paused. Unless it is resumed, it ends at 2", "Resume job"):
+        assert expected in text, expected
+    assert "Pause job" not in text
+    assert "Paused" in text_of(open_log(owner, job))
+    text = text_of(http.post(f"{job_path(job)}/resume", follow=True))
+    assert "Pause job" in text
+    assert "Resumed" in text_of(open_log(owner, job))
+
+
+def test_a_running_job_is_being_paused_until_its_worker_has_stopped(owner: Membership) -> None:
+    http, job = browser_of(owner), make_running_job(client=default_client(owner.account))
+    text = text_of(http.post(f"{job_path(job)}/pause", follow=True))
+    assert "Pausing" in text
+    assert "Resume job" in text
+    assert "Running" in text_of(http.post(f"{job_path(job)}/resume", follow=True))
+
+
+def test_a_refused_pause_or_resume_says_why(owner: Membership) -> None:
+    http, job = browser_of(owner), make_job(default_client(owner.account), max_credits=6400, ceiling_credits=6400)
+    http.post(f"{job_path(job)}/pause")
+    ledger.correct(owner.account, 6390 - ledger.available(owner.account), reason="spent elsewhere")
+    text = text_of(http.post(f"{job_path(job)}/resume", follow=True))
+    assert "The account needs 9 more credits to resume this job." in text
+    http.post(f"{job_path(job)}/cancel")
+    for action in ("pause", "resume"):
+        text = text_of(http.post(f"{job_path(job)}/{action}", follow=True))
+        assert "The job has already ended or is being cancelled." in text
+
+
 def test_a_viewer_cannot_cancel(owner: Membership) -> None:
     viewer, job = make_member(owner.account, role="viewer"), make_job(default_client(owner.account))
     text = text_of(open_job(viewer, job))
     assert "Cancel" not in text
+    assert "Pause" not in text
     assert "Run this again" not in text
     assert browser_of(viewer).post(f"{job_path(job)}/cancel").status_code == 403
     job.refresh_from_db()

@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -15,10 +16,11 @@ from django.db import connection
 
 from clients.audit import SYSTEM
 from jobs.enums import TERMINAL, WAITING
-from jobs.errors import JobAlreadyEnded
+from jobs.errors import JobAlreadyEnded, JobNotPausable
 from jobs.execution import directories
 from jobs.lifecycle import cancellation
 from jobs.models import Job, JobEvent
+from jobs.queue import pausing
 from tests.faults.fault_workers import (
     HEARTBEAT_SECONDS,
     IDLE_IN_TRANSACTION_SECONDS,
@@ -51,6 +53,7 @@ class FaultPlan:
     # Submissions pause when this many jobs wait, and resume when none does.
     max_waiting: int = 30
     cancelled_share: float = 0.1
+    paused_share: float = 0.1
     faults: Sequence[str] = FAULTS
     faults_per_second: float = 2.0
     roles: Sequence[str] = tuple(BY_ROLE)
@@ -75,6 +78,7 @@ class Observations:
     # Wall-clock intervals in which a paused or dead process may have locked a job's row.
     locked: list[tuple[float, float]] = field(default_factory=list)
     cancels: Counter[str] = field(default_factory=Counter)
+    pauses: Counter[str] = field(default_factory=Counter)
     unexpected_deaths: list[str] = field(default_factory=list)
     # The process ids of killed and paused workers, and of those asked to stop, each with the time of the request.
     killed: set[int] = field(default_factory=set)
@@ -112,6 +116,8 @@ class FaultRun:
         self.to_submit = deque(range(plan.jobs))
         # Submissions without a result yet, and the worker that sends each.
         self.in_flight: dict[int, Worker] = {}
+        # Paused jobs, each with the time at which it is resumed
+        self.to_resume: list[tuple[float, Job]] = []
         self.is_draining = False
         self.next_fault_at = 0.0
         self.last_change_at = time.monotonic()
@@ -164,6 +170,8 @@ class FaultRun:
                 self.restart_dead()
                 self.submit()
                 self.maybe_cancel()
+                self.maybe_pause()
+                self.resume_due()
                 self.maybe_inject()
                 self.watch()
             self.observed.seconds = time.monotonic() - started
@@ -279,6 +287,28 @@ class FaultRun:
             self.observed.cancels["too late"] += 1
         else:
             self.observed.cancels["requested" if cancelled.requested_at else "at once"] += 1
+
+    def maybe_pause(self) -> None:
+        """Pause a random job now and then, whatever its status, and resume it within a second."""
+        done = sum(self.observed.pauses.values())
+        if not self.observed.accepted or done >= self.plan.paused_share * len(self.observed.accepted):
+            return
+        number = self.random.choice(list(self.observed.accepted)[-2 * self.plan.max_waiting :])
+        job = Job(pk=self.observed.accepted[number])
+        try:
+            paused = pausing.pause(job, by=SYSTEM)
+        except JobNotPausable:
+            self.observed.pauses["too late"] += 1
+        else:
+            self.observed.pauses["at once" if paused.is_paused else "requested"] += 1
+            self.to_resume.append((time.monotonic() + self.random.random(), job))
+
+    def resume_due(self) -> None:
+        """Resume the jobs whose pause is over."""
+        for due in [due for due in self.to_resume if due[0] <= time.monotonic()]:
+            self.to_resume.remove(due)
+            with suppress(JobNotPausable):
+                pausing.resume(due[1], by=SYSTEM)
 
     def maybe_inject(self) -> None:
         """Arm the next fault at a point, or inject it at once."""

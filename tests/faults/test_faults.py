@@ -120,6 +120,7 @@ def report(observed: Observations) -> None:
     print(  # noqa: T201 - the figures of the proof
         f"seed {observed.plan.seed}: {len(observed.accepted)} jobs in {observed.seconds:.0f} s, "
         f"{sum(observed.injected.values())} faults, cancels {dict(observed.cancels)}, "
+        f"pauses {dict(observed.pauses)}, "
         f"rejected {dict(observed.rejected)}, {retried} retried, {interrupted} lost three times, "
         f"{len(orphans())} orphaned files, {checked_pairs()} pairs of claims checked"
     )
@@ -257,7 +258,7 @@ def test_the_invariants_detect_a_missing_protection(variant: str, tmp_path: Path
     detected: list[str] = []
     for seed in range(SEED, SEED + TRIES):
         settings: dict[str, Any] = {"jobs": 12, "lost_after_seconds": 4} | chosen
-        plan = FaultPlan(seed=seed, sweepers=1, variant=variant, cancelled_share=0, **settings)
+        plan = FaultPlan(seed=seed, sweepers=1, variant=variant, cancelled_share=0, paused_share=0, **settings)
         detected += violations(run_plan(plan, tmp_path, server).observed)
         missing = [text for text in expected if not any(text in violation for violation in detected)]
         if not missing:

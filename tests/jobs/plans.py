@@ -20,6 +20,7 @@ COPY = """
 """
 ENDED = """jsonb_build_object('status', 'failed', 'error_code', 'internal', 'completed_at', now(),
     'credits_consumed', 0)"""
+PAUSED = "jsonb_build_object('priority', 0, 'paused_at', now())"
 OVERDUE = "jsonb_build_object('priority', 0, 'queue_deadline_at', now() - interval '1 minute')"
 
 

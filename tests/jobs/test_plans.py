@@ -17,7 +17,7 @@ from jobs.queue import announcements, claims, forecast, position_samples, sweep
 from jobs.queue.position_samples import ExpectedSeconds, PositionSamples
 from jobs.results import listing, queries
 from tests.factories import make_job
-from tests.jobs.plans import ENDED, OVERDUE, copy_job, plan_of, plans_of, reindex_jobs
+from tests.jobs.plans import ENDED, OVERDUE, PAUSED, copy_job, plan_of, plans_of, reindex_jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -39,11 +39,11 @@ def stored() -> Job:
 @pytest.mark.parametrize(
     ("action", "index", "pages"),
     [
-        (lambda: job_moves.claim_job("w"), "job_waiting", 200),
+        (lambda: job_moves.claim_job("w"), "job_claimable", 200),
         (sweep.recover_expired_leases, "job_held", 20),
         (sweep.end_overdue_waits, "job_deadline", 20),
         (announcements.announce_pending, "job_unannounced", 400),
-        (forecast.oldest_wait_seconds, "job_waiting", 200),
+        (forecast.oldest_wait_seconds, "job_claimable", 200),
     ],
     ids=["claim", "recover_expired_leases", "end_overdue_waits", "announce_pending", "oldest_wait_seconds"],
 )
@@ -107,7 +107,7 @@ def test_the_last_hour_is_read_by_an_index() -> None:
 
 def test_waiting_jobs_are_counted_up_to_a_batch(stored: Job) -> None:
     (plan,) = plans_of(announcements.replenish, table="jobs_job")
-    assert plan.indexes == {"job_waiting"}
+    assert plan.indexes == {"job_claimable"}
     assert plan.pages <= announcements.SWEEP_BATCH + 10
 
 
@@ -120,15 +120,22 @@ def test_a_claim_does_not_read_the_jobs_of_other_lanes(stored: Job) -> None:
     plans = plans_of(lambda: claims.claim_work("w", lanes=lanes), table="jobs_job")
     assert Job.objects.get(pk=background.pk).worker == "w"
     assert len(plans) == 2
-    assert all("job_waiting" in plan.indexes and plan.pages <= 200 for plan in plans)
+    assert all("job_claimable" in plan.indexes and plan.pages <= 200 for plan in plans)
 
 
 def test_a_claim_skips_overdue_jobs_in_order(stored: Job) -> None:
     copy_job(stored.pk, 500, changes=OVERDUE, step=-1)
     plan = plans_of(lambda: job_moves.claim_job("w"), table="jobs_job")[0]
-    assert "job_waiting" in plan.indexes
+    assert "job_claimable" in plan.indexes
     # At most one page of the table for each of the skipped jobs.
     assert plan.pages <= 500 + 50
+
+
+def test_a_claim_does_not_read_paused_jobs(stored: Job) -> None:
+    copy_job(stored.pk, 500, changes=PAUSED, step=-1)
+    plan = plans_of(lambda: job_moves.claim_job("w"), table="jobs_job")[0]
+    assert "job_claimable" in plan.indexes
+    assert plan.pages <= 50
 
 
 def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +146,7 @@ def test_marks_read_no_more_than_a_part_of_the_queue(stored: Job, monkeypatch: p
         # The index is the cheapest way only after a vacuum, which a transaction cannot run.
         cursor.execute("SET LOCAL enable_sort = off")
     plans = plans_of(lambda: position_samples.read(middle, ExpectedSeconds([1.0], 1.0)), table="jobs_job")
-    assert [plan.indexes for plan in plans] == [{"job_waiting"}] * 2
+    assert [plan.indexes for plan in plans] == [{"job_claimable"}] * 2
     assert {kind for plan in plans for kind, table, _ in plan.nodes if table} == {"Index Only Scan"}
     # At most one page of the table for each job, because nothing is vacuumed.
     assert [plan.pages <= jobs + 30 for plan, jobs in zip(plans, (300, 700), strict=True)] == [True, True]

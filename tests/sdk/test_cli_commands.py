@@ -58,14 +58,22 @@ def test_json_of_a_job_that_has_not_ended(simctl: Simctl, service: Service) -> N
     assert document(simctl, "show", "7") == example("GET /v1/sim/jobs/{job_id}")
 
 
-def test_json_of_cancellations(simctl: Simctl, service: Service) -> None:
-    service.answers["POST /v1/sim/jobs/8/cancel"] = [refusal(409, "job_not_cancellable")]
-    done = simctl("cancel", "--json", "8", "9")
+@pytest.mark.parametrize("action", ["cancel", "pause", "resume"])
+def test_json_of_changes(simctl: Simctl, service: Service, action: str) -> None:
+    service.answers[f"POST /v1/sim/jobs/8/{action}"] = [refusal(409, "job_not_pausable")]
+    done = simctl(action, "--json", "8", "9")
     assert done.returncode == Exit.REFUSED
-    assert [each["status"] for each in json.loads(done.stdout)] == [
-        example("POST /v1/sim/jobs/{job_id}/cancel")["status"]
-    ]
+    answer = example(f"POST /v1/sim/jobs/{{job_id}}/{action}")
+    assert [each["status"] for each in json.loads(done.stdout)] == [answer["status"]]
     assert "job 8: " in done.stderr
+
+
+@pytest.mark.parametrize(("action", "text"), [("pause", "Job 7 is paused.\n"), ("resume", "Job 7 is queued.\n")])
+def test_pausing_and_resuming_say_what_happened(simctl: Simctl, service: Service, action: str, text: str) -> None:
+    service.answers[f"POST /v1/sim/jobs/7/{action}"] = [
+        example(f"POST /v1/sim/jobs/{{job_id}}/{action}") | {"id": "7"}
+    ]
+    assert simctl(action, "7").stdout == text
 
 
 def test_a_run_prints_a_ranking(simctl: Simctl) -> None:

@@ -82,7 +82,9 @@ def test_every_option_of_a_submission_has_an_argument(command: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_the_common_options_on_both_sides(command: str) -> None:
     values = {"run": ["x"], "check": ["x"], "compare": ["1", "2"], "completion": ["bash"]}
-    positional = values.get(command, ["1"] if command in ("show", "logs", "cancel", "download") else [])
+    positional = values.get(
+        command, ["1"] if command in ("show", "logs", "cancel", "pause", "resume", "download") else []
+    )
     common = ["--url", "http://x", "--json"]
     for argv in ([*common, command, *positional], [command, *common, *positional]):
         chosen = make_parser().parse_args(argv)

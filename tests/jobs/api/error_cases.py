@@ -24,6 +24,7 @@ from jobs.lifecycle import job_moves
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Artifact, Job
 from jobs.queue import forecast
+from jobs.queue.pausing import MAX_PAUSES
 from tests.conftest import Api
 from tests.factories import PROFILE, make_job, make_key, make_member, make_running_job, unknown_key
 from tests.jobs.api.bodies import BODY, body_with
@@ -226,6 +227,24 @@ def job_ended(context: CaseContext) -> Any:
     job = make_job(context.key.client)
     assert job_moves.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
     return context.api.post(f"jobs/{job.pk}/cancel")
+
+
+@case(
+    409, "job_not_pausable", an_object({"id": ID, "status": one_of("running", "completed", "failed", "cancelled")})
+)
+def ended_job_paused(context: CaseContext) -> Any:
+    job = make_job(context.key.client)
+    assert job_moves.finish(job, Outcome(status=Status.FAILED, error_code="queue_timeout"))
+    return context.api.post(f"jobs/{job.pk}/pause")
+
+
+@case(409, "pause_limit_reached", an_object({"maxPauses": POSITIVE}))
+def paused_too_often(context: CaseContext) -> Any:
+    job = make_job(context.key.client)
+    for _ in range(MAX_PAUSES):
+        assert context.api.post(f"jobs/{job.pk}/pause").status_code == 200
+        assert context.api.post(f"jobs/{job.pk}/resume").status_code == 200
+    return context.api.post(f"jobs/{job.pk}/pause")
 
 
 @case(410, "artifact_expired")

@@ -24,6 +24,12 @@ def queued(**fields: Any) -> Job:
     return job
 
 
+def paused(**fields: Any) -> Job:
+    job = queued(**fields)
+    assert job_moves.pause(job)
+    return Job.objects.get(pk=job.pk)
+
+
 def timed_out(**fields: Any) -> Job:
     job = make_running_job(**fields)
     outcome = Outcome(status=Status.TIMED_OUT, error_code="execution_timeout", reason="It took too long.")
@@ -40,6 +46,7 @@ def cancelled(**fields: Any) -> Job:
 STATES: dict[str, Callable[..., Job]] = {
     "pending": make_job,
     "queued": queued,
+    "paused": paused,
     "starting": starting,
     "running": make_running_job,
     "completed": make_completed_job,
@@ -48,4 +55,4 @@ STATES: dict[str, Callable[..., Job]] = {
     "cancelled": cancelled,
 }
 # The status that the API shows, where it differs.
-PUBLIC = {"starting": "queued"}
+PUBLIC = {"starting": "queued", "paused": "queued"}

@@ -18,7 +18,7 @@ from tests.jobs.api.response_checks import check_document, checked, documented, 
 from tests.jobs.simulators import run
 
 # Operations that cost or change something
-OTHERS = {"submitJob", "submitBatch", "cancelJob", "replaceLinks"}
+OTHERS = {"submitJob", "submitBatch", "cancelJob", "pauseJob", "resumeJob", "replaceLinks"}
 
 
 def operations() -> Iterator[dict[str, Any]]:

@@ -21,6 +21,7 @@ from jobs.queue import forecast
 from tests.conftest import Api
 from tests.dashboard.summaries import make_completed_job
 from tests.factories import make_job, make_running_job
+from tests.jobs.api.job_states import STATES
 from tests.jobs.api.response_checks import checked
 
 PATHS = ("jobs/{}", "jobs/{}/status", "jobs/{}/result")
@@ -144,9 +145,15 @@ def test_another_web_server_answers_at_once(api: Api, variant: str, client: Clie
 
 def test_states_are_read_at_once(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     waiting, running, ended = make_job(client), make_running_job(client=client), make_completed_job(client=client)
+    paused = STATES["paused"](client=client)
     Publisher(running).publish(Progress(percent=40.9, stage=None))
     with django_assert_num_queries(1):
-        states = polling.states_of([waiting.pk, running.pk, ended.pk, 1])
-    assert states == {waiting.pk: ("pending", 0), running.pk: ("running", 40), ended.pk: ("completed", 0)}
-    for job in (waiting, running):
+        states = polling.states_of([waiting.pk, paused.pk, running.pk, ended.pk, 1])
+    assert states == {
+        waiting.pk: ("pending", 0, False),
+        paused.pk: ("queued", 0, True),
+        running.pk: ("running", 40, False),
+        ended.pk: ("completed", 0, False),
+    }
+    for job in (waiting, paused, running):
         assert polling.state_of(job, progress_of(job)) == states[job.pk]

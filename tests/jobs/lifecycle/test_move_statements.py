@@ -98,7 +98,7 @@ def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
             (plan,) = cursor.fetchone()
     finally:
         blocker.close()
-    assert index_scan(plan[0]["Plan"], "job_waiting")["Actual Rows"] == locked + 1
+    assert index_scan(plan[0]["Plan"], "job_claimable")["Actual Rows"] == locked + 1
     reads = {part["Node Type"] for part in parts(plan[0]["Plan"]) if part.get("Relation Name") == "jobs_job"}
     assert not {"Seq Scan", "Bitmap Heap Scan"} & reads
 

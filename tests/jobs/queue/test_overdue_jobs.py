@@ -44,7 +44,7 @@ def test_a_claim_passes_over_overdue_jobs_in_one_index_scan() -> None:
         values = {"skipped": [], "skipped_branches": [], "first_lane": 0, "last_lane": 2}
         values |= {"worker": "w", "reason": "", "lease_seconds": 15}
         plan = explained(job_moves.SQL["claim_job"], values, is_prepared=True)
-    (scan,) = [part for part in parts(plan) if part.get("Index Name") == "job_waiting"]
+    (scan,) = [part for part in parts(plan) if part.get("Index Name") == "job_claimable"]
     assert (scan["Actual Rows"], scan["Rows Removed by Filter"], scan["Actual Loops"]) == (1, 20_001, 1)
     reads = [part for part in parts(plan) if part.get("Relation Name") == "jobs_job" and part != scan]
     assert all(part["Actual Rows"] <= 1 for part in reads)

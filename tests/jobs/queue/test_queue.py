@@ -106,7 +106,7 @@ def test_a_claim_does_not_wait_for_a_locked_job() -> None:
 @pytest.mark.parametrize(
     ("action", "index"),
     [
-        (lambda: job_moves.claim_job("w"), "job_waiting"),
+        (lambda: job_moves.claim_job("w"), "job_claimable"),
         (sweep.recover_expired_leases, "job_held"),
         (sweep.end_overdue_waits, "job_deadline"),
         (announcements.announce_pending, "job_unannounced"),

@@ -171,5 +171,5 @@ def test_a_long_queue_is_read_only_up_to_the_slots(slots: int) -> None:
         plan = "\n".join(line for (line,) in cursor.fetchall())
         cursor.execute(f"EXPLAIN {claimed}")
         assert "job_held" in str(cursor.fetchall())
-    assert "Backward using job_waiting" in plan
+    assert "Backward using job_claimable" in plan
     assert re.search(rf"rows={slots}(\.00)? loops", plan), plan

@@ -99,6 +99,12 @@ class JobNotCancellable(ApiError):
     code = "job_not_cancellable"
 
 
+class JobNotPausable(ApiError):
+    """The job has already ended or is being cancelled."""
+
+    code = "job_not_pausable"
+
+
 class MaxActiveJobsExceeded(ApiError):
     """The account has reached its plan's limit on unfinished jobs."""
 
@@ -127,6 +133,12 @@ class OriginNotAllowed(ApiError):
     """A page on another site sent this request. Send it from a program, without an Origin header."""
 
     code = "origin_not_allowed"
+
+
+class PauseLimitReached(ApiError):
+    """The job was paused as often as a job can be. It continues."""
+
+    code = "pause_limit_reached"
 
 
 class ProfileTooLarge(ApiError):
@@ -224,11 +236,13 @@ BY_CODE: dict[str, type[ApiError]] = {
     "invalid_json": InvalidJson,
     "invalid_token": InvalidToken,
     "job_not_cancellable": JobNotCancellable,
+    "job_not_pausable": JobNotPausable,
     "max_active_jobs_exceeded": MaxActiveJobsExceeded,
     "method_not_allowed": MethodNotAllowed,
     "missing_token": MissingToken,
     "not_found": NotFound,
     "origin_not_allowed": OriginNotAllowed,
+    "pause_limit_reached": PauseLimitReached,
     "profile_too_large": ProfileTooLarge,
     "queue_unavailable": QueueUnavailable,
     "rate_limit_exceeded": RateLimitExceeded,

@@ -450,6 +450,8 @@ class Job(Model):
     started_at: datetime | None = key("startedAt")
     completed_at: datetime | None = key("completedAt")
     cancel_requested_at: datetime | None = key("cancelRequestedAt")
+    paused_at: datetime | None = key("pausedAt")
+    """Since when the job is paused. Null if it is not."""
     error_code: (
         Literal[
             "queue_timeout",
@@ -533,6 +535,8 @@ class JobResult(WithFigures, Model):
     started_at: datetime | None = key("startedAt")
     completed_at: datetime | None = key("completedAt")
     cancel_requested_at: datetime | None = key("cancelRequestedAt")
+    paused_at: datetime | None = key("pausedAt")
+    """Since when the job is paused. Null if it is not."""
     error_code: (
         Literal[
             "queue_timeout",
@@ -606,8 +610,10 @@ class JobStatus(Model):
     log_entries: list[LogEntry] | None = key("logEntries")
     """Null unless requested with `include` and the job is running."""
     started_at: datetime | None = key("startedAt")
+    paused_at: datetime | None = key("pausedAt")
+    """Since when the job is paused. Null if it is not."""
     updated_at: datetime = key("updatedAt")
-    """When the status last changed or cancellation was last requested. Progress does not change it."""
+    """When the status last changed or a cancellation or pause was last requested. Progress does not change it."""
     retried: bool
     """Whether the job was started again after a lost attempt."""
     preview: Preview | None = None
@@ -788,6 +794,19 @@ class Page(Model):
     """Value of `cursor` for the next page. Null on the last page."""
     since: datetime
     """Jobs created before this time are no longer listed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paused(Model):
+    """The job is paused or is being paused."""
+
+    success: Literal[True]
+    id: str
+    status: Literal["paused", "pause_requested"]
+    paused_at: datetime | None = key("pausedAt")
+    """Null until the worker of a running job has stopped."""
+    metadata: dict[str, str]
+    """The metadata of the submission, unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1120,6 +1139,17 @@ class ResultDetails(Model):
     fight: Fight
     actors: list[ActorDetails]
     """In the profile's order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed(Model):
+    """The job is not paused."""
+
+    success: Literal[True]
+    id: str
+    status: Literal["pending", "queued", "running", "completed", "failed", "cancelled", "timed_out"]
+    metadata: dict[str, str]
+    """The metadata of the submission, unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,7 @@ def job_fields(variant: str) -> dict[str, Schema]:
         "startedAt": or_null(TIME),
         "completedAt": or_null(TIME),
         "cancelRequestedAt": or_null(TIME),
+        "pausedAt": or_null(TIME),
         "errorCode": ERROR_CODE,
         "statusReason": or_null(TEXT),
         "simcExitCode": or_null(TEXT),
@@ -169,11 +170,24 @@ JOB_STATUS = an_object(
         "pollAfterSeconds": or_null({"type": "integer", "minimum": 1, "maximum": 30}),
         "logEntries": or_null(many(LOG_ENTRY, 200)),
         "startedAt": or_null(TIME),
+        "pausedAt": or_null(TIME),
         "updatedAt": TIME,
         "retried": BOOLEAN,
     },
     preview=or_null(PREVIEW),
 ) | when({"status": WAITING}, {"queue": QUEUE, "logEntries": NULL}, {"queue": NULL})
+PAUSED = an_object(
+    {
+        "success": TRUE,
+        "id": ID,
+        "status": one_of("paused", "pause_requested"),
+        "pausedAt": or_null(TIME),
+        "metadata": METADATA,
+    }
+) | when({"status": one_of("paused")}, {"pausedAt": TIME}, {"pausedAt": NULL})
+RESUMED = an_object(
+    {"success": TRUE, "id": ID, "status": one_of("pending", "queued", "running"), "metadata": METADATA}
+)
 CANCELLED = {"success": TRUE, "id": ID, "metadata": METADATA}
 CANCELLATION = {
     "oneOf": [

@@ -24,8 +24,10 @@ from simservice_client.models import (
     JobResult,
     JobStatus,
     ListedJob,
+    Paused,
     Profile,
     ReplacedLinks,
+    Resumed,
     Submitted,
     Validation,
 )
@@ -153,6 +155,14 @@ class Jobs:
     def cancel(self, job_id: str) -> Cancellation:
         """Cancel a job, or ask a running one to stop. Raises JobNotCancellable if it ended in another way."""
         return self._transport.call(Cancellation, "POST", "jobs", job_id, "cancel")
+
+    def pause(self, job_id: str) -> Paused:
+        """Pause a job, or ask the worker of a running one to return it. Raises JobNotPausable if it has ended."""
+        return self._transport.call(Paused, "POST", "jobs", job_id, "pause")
+
+    def resume(self, job_id: str) -> Resumed:
+        """Let a paused job start. Raises JobNotPausable if it has ended, or InsufficientCreditsLiability."""
+        return self._transport.call(Resumed, "POST", "jobs", job_id, "resume")
 
     def replace_links(self, job_id: str) -> ReplacedLinks:
         """Replace the share link, the manifest and the download URLs of a job; those known so far stop working."""

@@ -4,7 +4,7 @@ import math
 from datetime import datetime
 
 from simservice_client import Cancellation
-from simservice_client.models import ActorFigures, MainActor, ProfilesetFigures
+from simservice_client.models import ActorFigures, MainActor, Paused, ProfilesetFigures, Resumed
 
 Figures = ActorFigures | MainActor | ProfilesetFigures
 
@@ -96,6 +96,16 @@ def moment(time: datetime | None) -> str:
 def state(status: str) -> str:
     """Return a status in words."""
     return status.replace("_", " ")
+
+
+def paused(answer: Paused) -> str:
+    """Return what the answer to a request to pause a job says."""
+    return f"Job {answer.id} {'is paused' if answer.status == 'paused' else 'is being paused'}."
+
+
+def resumed(answer: Resumed) -> str:
+    """Return what the answer to a request to resume a job says."""
+    return f"Job {answer.id} is {state(answer.status)}."
 
 
 def cancelled(answer: Cancellation) -> str:

@@ -1,15 +1,18 @@
-"""`simctl list`, `show`, `cancel` and `download`."""
+"""`simctl list`, `show`, `cancel`, `pause`, `resume` and `download`."""
 
 from argparse import Namespace
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
-from simservice_client import Cancellation, Client
+from simservice_client import Client
 from simservice_client._files import safe_name
+from simservice_client._json import Model
 from simservice_client._queries import Filters
 from simservice_client.cli.console import Column, Console
 from simservice_client.cli.exits import Exit, message_of, status_of
-from simservice_client.cli.formats import STATUS_COLOURS, UNKNOWN, cancelled, moment, state, whole
+from simservice_client.cli.formats import STATUS_COLOURS, UNKNOWN, cancelled, moment, paused, resumed, state, whole
 from simservice_client.cli.ranking import print_figures, print_missing
 from simservice_client.cli.session import open_client
 from simservice_client.cli.weights import has_weights, print_weights
@@ -18,6 +21,7 @@ from simservice_client.errors import SimserviceError
 from simservice_client.models import Job, JobResult
 
 LONGEST_PAGE = 100
+Answer = TypeVar("Answer", bound=Model)
 
 
 def list_jobs(arguments: Namespace, console: Console) -> int:
@@ -55,23 +59,44 @@ def show(arguments: Namespace, console: Console) -> int:
 
 
 def cancel(arguments: Namespace, console: Console) -> int:
-    """Cancel jobs. One that cannot be cancelled does not prevent the others."""
+    """Cancel jobs."""
     with open_client(arguments) as client:
-        answers = [_cancel(client, console, job) for job in arguments.jobs]
+        return _change(arguments.jobs, console, client.jobs.cancel, words=cancelled)
+
+
+def pause(arguments: Namespace, console: Console) -> int:
+    """Pause jobs."""
+    with open_client(arguments) as client:
+        return _change(arguments.jobs, console, client.jobs.pause, words=paused)
+
+
+def resume(arguments: Namespace, console: Console) -> int:
+    """Resume paused jobs."""
+    with open_client(arguments) as client:
+        return _change(arguments.jobs, console, client.jobs.resume, words=resumed)
+
+
+def _change(
+    jobs: Sequence[str], console: Console, action: Callable[[str], Answer], *, words: Callable[[Answer], str]
+) -> int:
+    """Change jobs, and print the answers or errors. One that is refused does not prevent the others."""
+    answers = [_changed(job, console, action, words=words) for job in jobs]
     if console.as_json:
-        console.document([each.to_json() for each in answers if isinstance(each, Cancellation)])
-    return max(Exit.COMPLETED if isinstance(each, Cancellation) else each for each in answers)
+        console.document([each.to_json() for each in answers if not isinstance(each, Exit)])
+    return max(each if isinstance(each, Exit) else Exit.COMPLETED for each in answers)
 
 
-def _cancel(client: Client, console: Console, job: str) -> Cancellation | Exit:
-    """Return the answer to a cancellation, or the exit status after an error, and print either."""
+def _changed(
+    job: str, console: Console, action: Callable[[str], Answer], *, words: Callable[[Answer], str]
+) -> Answer | Exit:
+    """Return the answer of the service, or the exit status after an error, and print either."""
     try:
-        answer = client.jobs.cancel(job)
+        answer = action(job)
     except SimserviceError as error:
         console.complain(f"job {job}: {message_of(error)}")
         return status_of(error)
     if not console.as_json:
-        console.line(cancelled(answer))
+        console.line(words(answer))
     return answer
 
 

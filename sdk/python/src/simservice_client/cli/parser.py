@@ -138,7 +138,7 @@ def _add_job(parser: Parser) -> None:
     parser.add_argument("job", metavar="JOB", help="id of the job")
 
 
-def _add_cancel(parser: Parser) -> None:
+def _add_jobs(parser: Parser) -> None:
     parser.add_argument("jobs", nargs="+", metavar="JOB", help="ids of the jobs")
 
 
@@ -180,7 +180,9 @@ COMMANDS: dict[str, tuple[Handler, str, Callable[[Parser], None]]] = {
     "list": (jobs.list_jobs, "List jobs, newest first.", _add_list),
     "show": (jobs.show, "Show a job and its result.", _add_job),
     "logs": (logs.logs, "Print the output of the simulator.", _add_logs),
-    "cancel": (jobs.cancel, "Cancel jobs.", _add_cancel),
+    "cancel": (jobs.cancel, "Cancel jobs.", _add_jobs),
+    "pause": (jobs.pause, "Pause jobs.", _add_jobs),
+    "resume": (jobs.resume, "Resume paused jobs.", _add_jobs),
     "download": (jobs.download, "Download the files of a job.", _add_download),
     "compare": (compare.compare, "Compare the results of jobs.", _add_compare),
     "credits": (account.show_credits, "Show the credits of the account.", _add_nothing),
