@@ -6,7 +6,7 @@
 -- name: claim_shard
 -- Start a try of the stage's first waiting shard. `conducts` is true for the slot that has the job: its seat is 0,
 -- it may use less than a slice, and it may run shard 0. A helper's shard comes after waiting jobs of the same or a
--- better priority in the helper's lanes.
+-- better priority in the helper's lanes, unless these are paused. A drained machine does not help.
 WITH open AS (
     SELECT least(stage.slice_ms, stage.funded_ms - stage.allotted_ms) AS allowance_ms,
         CASE WHEN %(conducts)s THEN 0 ELSE (
@@ -18,9 +18,10 @@ WITH open AS (
     FROM jobs_shardedstage AS stage {current_job}
     WHERE stage.id = %(stage_id)s AND CASE
         WHEN %(conducts)s THEN {may_start} AND stage.allotted_ms < stage.funded_ms
-        ELSE {needs_help} AND NOT EXISTS (
-            SELECT FROM jobs_job WHERE status IN ('pending', 'queued')
-                AND priority BETWEEN %(first_lane)s AND stage.priority AND queue_deadline_at > statement_timestamp()
+        ELSE {needs_help} AND NOT {is_drained} AND NOT EXISTS (
+            SELECT FROM jobs_job WHERE status IN ('pending', 'queued') AND priority = ANY(ARRAY(
+                SELECT generate_series(%(first_lane)s::int, stage.priority) EXCEPT {paused_lanes}
+            )) AND queue_deadline_at > statement_timestamp()
         )
     END
 ), best AS (
