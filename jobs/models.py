@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from datetime import UTC
 
 from django.db import models
 from django.db.models import CheckConstraint, F, Q, UniqueConstraint
@@ -629,6 +630,13 @@ class Maintenance(models.Model):
 
     def __str__(self) -> str:
         return f"machine {self.host}" if self.host else f"lane {Priority(self.lane or 0).api_name}"
+
+    @property
+    def description(self) -> str:
+        """Return since when it lasts, who began it and why, in one line."""
+        state = "drained" if self.host else "paused"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{state} since {self.began_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC by {self.began_by}{reason}"
 
 
 class IdempotencyKey(models.Model):

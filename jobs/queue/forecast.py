@@ -92,8 +92,12 @@ class QueueSnapshot:
         if job.status == Status.STARTING:
             return QueuePosition(ahead=0, seconds=0)
         ahead = self.ahead_of(job)
-        seconds = None if job.priority in self.paused else self.seconds_until(ahead)
+        seconds = None if self.is_paused(job) else self.seconds_until(ahead)
         return QueuePosition(ahead=ahead.jobs, seconds=seconds)
+
+    def is_paused(self, job: Job) -> bool:
+        """Return whether operators have paused the lane of a waiting job."""
+        return job.status != Status.STARTING and job.priority in self.paused
 
     def position_of_new(self, priority: Priority) -> QueuePosition:
         """Return the position that a job submitted now would have."""

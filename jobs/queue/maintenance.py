@@ -26,38 +26,21 @@ class InvalidHost(Exception):
     """The text is not a host name."""
 
 
-def pause_lane(lane: Priority, *, by: Actor, reason: str = "") -> bool:
-    """Let no slot claim jobs of a lane. Return False if it is paused already."""
-    return _begin(lane=lane, by=by, reason=reason)
-
-
-def resume_lane(lane: Priority, *, by: Actor) -> bool:
-    """Let slots claim jobs of a lane again. Return False if it is not paused. Slots wake at the next sweep."""
-    return _end(by, lane=lane)
-
-
-def drain_machine(host: str, *, by: Actor, reason: str = "") -> bool:
-    """Let a machine claim nothing, and hand back what it runs. Return False if it is drained. Raises InvalidHost.
+def begin(*, by: Actor, lane: Priority | None = None, host: str = "", reason: str = "") -> bool:
+    """Pause a lane or drain a machine. Return False if it is paused or drained already. Raises InvalidHost.
 
     No worker needs to run on the machine.
     """
-    if not HOST.fullmatch(host):
+    if lane is None and not HOST.fullmatch(host):
         raise InvalidHost(host)
-    return _begin(host=host, by=by, reason=reason)
-
-
-def resume_machine(host: str, *, by: Actor) -> bool:
-    """Let a machine claim work again. Return False if it is not drained."""
-    return _end(by, host=host)
-
-
-def _begin(*, by: Actor, reason: str, lane: Priority | None = None, host: str = "") -> bool:
     values = {"began_by": by.label[:MAX_LABEL_CHARACTERS], "reason": reason[:MAX_REASON_CHARACTERS]}
     return Maintenance.objects.get_or_create(lane=lane, host=host, ended_at=None, defaults=values)[1]
 
 
-def _end(by: Actor, **target: Priority | str) -> bool:
-    return bool(current().filter(**target).update(ended_at=Now(), ended_by=by.label[:MAX_LABEL_CHARACTERS]))
+def end(*, by: Actor, lane: Priority | None = None, host: str = "") -> bool:
+    """Resume a lane or a machine. Return False if it is not paused or drained. Slots wake at the next sweep."""
+    lasting = current().filter(lane=lane, host=host)
+    return bool(lasting.update(ended_at=Now(), ended_by=by.label[:MAX_LABEL_CHARACTERS]))
 
 
 def current() -> QuerySet[Maintenance]:
