@@ -9,6 +9,7 @@ from jobs.models import Job, Maintenance
 from jobs.queue import forecast, maintenance
 from simservice import worker_heartbeats
 from simservice.redis.client import best_effort
+from simservice.worker_heartbeats import LiveWorker
 
 
 class LaneState(NamedTuple):
@@ -40,18 +41,20 @@ def lanes() -> list[LaneState]:
     running = Counter(Job.objects.filter(status__in=CLAIMED).values_list("priority", flat=True))
     pauses = {each.lane: each for each in maintenance.current() if each.lane is not None}
     return [
-        LaneState(lane, snapshot and snapshot.waiting[lane.api_name], running[lane], pauses.get(lane))
+        LaneState(
+            lane, None if snapshot is None else snapshot.waiting[lane.api_name], running[lane], pauses.get(lane)
+        )
         for lane in Priority
     ]
 
 
 def machines() -> list[MachineState]:
-    """Return the machines with live workers, running jobs or a drain, by name. Three queries and a request to Redis.
+    """Return the machines with live workers, running jobs or a drain, by name. Three queries.
 
     While Redis does not respond, only machines with running jobs or a drain are known.
     """
-    live: dict[str, list[worker_heartbeats.LiveWorker]] = {}
-    for worker in best_effort(worker_heartbeats.simulation_workers, default=[]):
+    live: dict[str, list[LiveWorker]] = {}
+    for worker in best_effort(worker_heartbeats.simulation_workers, default=list[LiveWorker]()):
         live.setdefault(worker.host, []).append(worker)
     claimed = Job.objects.filter(status__in=CLAIMED).values_list("worker", flat=True)
     running = _by_host(claimed) + _by_host(forecast.helpers().values_list("worker", flat=True))

@@ -12,9 +12,9 @@ APPS = ("billing", "clients", "jobs", "privacy", "webhooks")
 # In addition to viewing everything. Jobs, builds, maintenance and entries are read-only; for them these allow the
 # actions.
 OPERATOR_PERMISSIONS = (
-    "jobs.change_job jobs.change_build jobs.change_maintenance billing.add_entry billing.add_account billing.change_account "
-    "billing.add_plan billing.change_plan clients.change_apikey clients.add_membership clients.change_membership "
-    "clients.delete_membership webhooks.change_event privacy.add_accountdeletion"
+    "jobs.change_job jobs.change_build jobs.change_maintenance billing.add_entry billing.add_account "
+    "billing.change_account billing.add_plan billing.change_plan clients.change_apikey clients.add_membership "
+    "clients.change_membership clients.delete_membership webhooks.change_event privacy.add_accountdeletion"
 ).split()
 
 
