@@ -9,6 +9,7 @@ from uuid import UUID
 
 from jobs.enums import PublicStatus
 from simc.profiles.policy import Refusal
+from simservice import shutdown
 
 
 class GivesUp(Exception):
@@ -23,9 +24,11 @@ class GivesUp(Exception):
 
 
 class WorkerStops(GivesUp):
-    """The worker shuts down."""
+    """The worker shuts down, or its machine is drained."""
 
-    requeue_reason = "the worker was shut down"
+    @property
+    def requeue_reason(self) -> str:  # type: ignore[override]
+        return "the worker was shut down" if shutdown.stop.is_requested else "an operator drained the machine"
 
 
 class JobPaused(GivesUp):

@@ -2,9 +2,11 @@
 
 import uuid
 from collections.abc import Sequence
+from datetime import UTC
 
 from django.db import models
 from django.db.models import CheckConstraint, F, Q, UniqueConstraint
+from django.db.models.functions import Coalesce, Now
 
 from billing.models import Account
 from clients.models import ApiKey, Client
@@ -614,6 +616,43 @@ class DailyUsage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.account_id} on {self.day}"
+
+
+class Maintenance(models.Model):
+    """A paused lane or a drained machine (`jobs/queue/maintenance.py`). Ended rows stay as the history."""
+
+    # One of the two; the machine by its host name
+    lane = models.PositiveSmallIntegerField(choices=Priority, null=True)
+    host = models.CharField(max_length=253, blank=True)
+    reason = models.CharField(max_length=200, blank=True)
+    began_at = models.DateTimeField(db_default=Now())
+    # Name of the operator at that time
+    began_by = models.CharField(max_length=300)
+    ended_at = models.DateTimeField(null=True)
+    ended_by = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        verbose_name_plural = "maintenance"
+        constraints = [
+            CheckConstraint(
+                condition=Q(lane__in=Priority.values, host="") | (Q(lane=None) & ~Q(host="")),
+                name="maintenance_of_lane_or_machine",
+            ),
+            # Also the index by which claims and the sweep find what has not ended
+            UniqueConstraint(
+                Coalesce("lane", -1), "host", condition=Q(ended_at=None), name="maintenance_one_current"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"machine {self.host}" if self.host else f"lane {Priority(self.lane or 0).api_name}"
+
+    @property
+    def description(self) -> str:
+        """Return since when it lasts, who began it and why, in one line."""
+        state = "drained" if self.host else "paused"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{state} since {self.began_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC by {self.began_by}{reason}"
 
 
 class IdempotencyKey(models.Model):

@@ -1,4 +1,7 @@
-"""Shutdown of a worker: it claims no more jobs, and later returns the running ones to the queue."""
+"""Shutdown and drain of a worker: it claims no more jobs, and later returns the running ones to the queue.
+
+After a drain, which an operator requests for a machine, the worker claims jobs again.
+"""
 
 import threading
 import time
@@ -7,10 +10,11 @@ from django.conf import settings
 
 
 class Stop:
-    """Whether and when (monotonic seconds) this process was asked to stop."""
+    """Whether and when (monotonic seconds) this process was asked to stop, and since when it is drained."""
 
     def __init__(self) -> None:
         self.requested_at: float | None = None
+        self.drained_at: float | None = None
         self.at_once = False
         self._requested = threading.Event()
 
@@ -24,10 +28,27 @@ class Stop:
             self.requested_at = time.monotonic()
             self._requested.set()
 
+    def set_drained(self, is_drained: bool) -> None:  # noqa: FBT001 - the only argument
+        """Record whether the machine is drained. Running jobs have `STOP_SECONDS` from the first such call."""
+        if not is_drained:
+            self.drained_at = None
+        elif self.drained_at is None:
+            self.drained_at = time.monotonic()
+
     @property
     def is_requested(self) -> bool:
-        """Return whether the worker must not claim more jobs."""
+        """Return whether the worker was asked to stop, so that it must not claim more jobs."""
         return self.requested_at is not None
+
+    @property
+    def is_drained(self) -> bool:
+        """Return whether the worker must not claim more jobs until the drain of its machine ends."""
+        return self.drained_at is not None
+
+    @property
+    def began_at(self) -> float | None:
+        """Return when running jobs were first asked to end, None if they were not."""
+        return min((at for at in (self.requested_at, self.drained_at) if at is not None), default=None)
 
     def wait(self, seconds: float) -> None:
         """Wait for `seconds`, or until a stop is requested."""
@@ -35,9 +56,8 @@ class Stop:
 
     def has_time(self) -> bool:
         """Return whether running jobs may continue: for `STOP_SECONDS` after the request."""
-        if self.requested_at is None:
-            return True
-        return not self.at_once and time.monotonic() - self.requested_at < settings.STOP_SECONDS
+        began_at = self.began_at
+        return began_at is None or (not self.at_once and time.monotonic() - began_at < settings.STOP_SECONDS)
 
 
 # Of this process.

@@ -9,6 +9,8 @@ from simservice.redis.client import best_effort, redis
 
 KEY = "workers"
 PROBLEM = "worker:{}:problem"
+# The hosts of drained machines, which each sweep publishes
+DRAINED = "workers:drained"
 HEARTBEAT_SECONDS = 2.0
 # Other workers wait for no job, so theirs are less frequent.
 SERVICE_SECONDS = 5.0
@@ -29,15 +31,28 @@ class LiveWorker(NamedTuple):
     slots: int
     layers: frozenset[str] = frozenset()
 
+    @property
+    def host(self) -> str:
+        """Return the name of the worker's machine."""
+        return self.name.partition("@")[2].rpartition("-")[0]
 
-def report(worker: str, *, slots: int = 1, layers: Iterable[str] = (), problem: str = "") -> None:
-    """Record a worker's heartbeat, and why it claims no jobs. Nothing is recorded while Redis does not respond."""
+
+def report(worker: str, *, slots: int = 1, layers: Iterable[str] = (), problem: str = "") -> frozenset[str] | None:
+    """Record a worker's heartbeat, and why it claims no jobs. Return the drained hosts, None if unknown.
+
+    Nothing is recorded while Redis does not respond.
+    """
     member = " ".join([worker, str(slots), *sorted(layers)])
-    best_effort(lambda: _record(member, worker, problem), default=None)
+    return best_effort(lambda: _record(member, worker, problem), default=None)
 
 
-def _record(member: str, worker: str, problem: str) -> None:
-    """Store a heartbeat and remove those older than FORGOTTEN_SECONDS. Raises RedisError.
+def publish_drained(hosts: Iterable[str]) -> None:
+    """Publish the hosts of drained machines for a minute. Does nothing while Redis does not respond."""
+    best_effort(lambda: redis().set(DRAINED, " ".join(hosts), ex=FORGOTTEN_SECONDS), default=None)
+
+
+def _record(member: str, worker: str, problem: str) -> frozenset[str] | None:
+    """Store a heartbeat, remove old ones, and return the drained hosts, None if unknown. Raises RedisError.
 
     Redis's clock decides, so a worker whose own clock is wrong counts as alive and does not remove others.
     """
@@ -55,8 +70,10 @@ def _record(member: str, worker: str, problem: str) -> None:
             pipe.set(PROBLEM.format(worker), problem, ex=FORGOTTEN_SECONDS)
         else:
             pipe.delete(PROBLEM.format(worker))
-        pipe.execute()
+        pipe.get(DRAINED)
+        *_, hosts = pipe.execute()
     _members[worker] = member
+    return None if hosts is None else frozenset(str(hosts).split())
 
 
 def simulation_workers() -> list[LiveWorker]:

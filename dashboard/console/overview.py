@@ -15,6 +15,7 @@ from dashboard.console.builds import current_builds
 from dashboard.jobs.overview import lanes_of
 from jobs import registry
 from jobs.enums import CLAIMED, Status
+from jobs.execution.machine import DRAINED
 from jobs.failure_causes import Fault
 from jobs.lifecycle import job_moves
 from jobs.live.progress import percents_of
@@ -55,6 +56,10 @@ class Worker(NamedTuple):
     silent_seconds: int
     # Why it takes no jobs; empty if it does.
     problem: str = ""
+
+    @property
+    def is_drained(self) -> bool:
+        return self.problem == DRAINED
 
 
 class Spark(NamedTuple):

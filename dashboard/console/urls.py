@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import path
 
-from dashboard.console import accounts, builds, jobs, records, webhooks
+from dashboard.console import accounts, builds, capacity, jobs, records, webhooks
 from dashboard.console.overview import overview
 from dashboard.console.search import search
 
@@ -18,5 +18,8 @@ urlpatterns = [
     path("console/accounts/", protected(accounts.accounts), name="console_accounts"),
     path("console/accounts/<id:account_id>/", protected(accounts.account), name="console_account"),
     path("console/builds/", protected(builds.builds), name="console_builds"),
+    path("console/capacity/", protected(capacity.capacity), name="console_capacity"),
+    path("console/capacity/lanes/<str:lane>/", protected(capacity.change_lane), name="console_lane"),
+    path("console/capacity/machines/<str:host>/", protected(capacity.change_machine), name="console_machine"),
     path("console/webhooks/", protected(webhooks.webhooks), name="console_webhooks"),
 ]

@@ -11,6 +11,7 @@ from django.utils import timezone
 from billing.ledger import Balances
 from billing.models import Account, GrantReason
 from billing.pace import Pace
+from jobs.enums import Priority
 from jobs.queue.forecast import QueueSnapshot
 from webhooks.models import Endpoint
 
@@ -60,3 +61,6 @@ def of_service(*, has_builds: bool, snapshot: QueueSnapshot | None) -> Iterator[
         yield Notice(NO_BUILD)
     elif snapshot and not snapshot.slots:
         yield Notice(NO_SIMULATORS)
+    if snapshot and snapshot.paused:
+        lanes = " and ".join(Priority(lane).label.lower() for lane in snapshot.paused)
+        yield Notice(f"The operator has paused jobs of {lanes} priority. They wait until they resume.")

@@ -110,6 +110,8 @@ def running_jobs(account: Account, snapshot: forecast.QueueSnapshot | None) -> l
 def _start_of(job: Job, snapshot: forecast.QueueSnapshot | None) -> str:
     if job.public_status == PublicStatus.RUNNING:
         return ""
+    if snapshot and snapshot.is_paused(job):
+        return "Paused by the operator"
     seconds = snapshot.position_of(job).seconds if snapshot else None
     return "Start unknown" if seconds is None else f"Starts {labels.soon(seconds)}"
 
@@ -121,8 +123,15 @@ def lanes_of(snapshot: forecast.QueueSnapshot) -> list[dict[str, Any]]:
         {
             "name": priority.label,
             "waiting": snapshot.waiting[priority.api_name],
-            "start": "unknown" if seconds is None else labels.soon(seconds),
+            "start": _lane_start(seconds, is_paused=priority in snapshot.paused),
+            "is_paused": priority in snapshot.paused,
             "waits": seconds is None or seconds >= SOON_SECONDS,
         }
         for priority, seconds in starts.items()
     ]
+
+
+def _lane_start(seconds: int | None, *, is_paused: bool) -> str:
+    if is_paused:
+        return "paused by the operator"
+    return "unknown" if seconds is None else labels.soon(seconds)

@@ -15,7 +15,7 @@ from dashboard.jobs.files import files_of, missing_files_of
 from dashboard.results import ranking_csv
 from jobs.api.links import LinkBuilder, path_to
 from jobs.artifacts import retention
-from jobs.enums import Status
+from jobs.enums import Priority, Status
 from jobs.live.progress import progress_of
 from jobs.models import Job
 from jobs.queue import forecast
@@ -108,6 +108,9 @@ def queue_position(job: Job) -> str:
     snapshot = forecast.current()
     if snapshot is None:
         return "The job is in the queue."
+    if snapshot.is_paused(job):
+        lane = Priority(job.priority).label.lower()
+        return f"The operator has paused jobs of {lane} priority. The job waits until they resume."
     position = snapshot.position_of(job)
     ahead = "1 job is" if position.ahead == 1 else f"About {position.ahead:,} jobs are"
     sentence = f"{ahead} ahead of this one." if position.ahead else "This job is next in the queue."

@@ -17,6 +17,7 @@ from jobs.artifacts.artifact_files import NotStored
 from jobs.errors import GivesUp
 from jobs.execution import runner
 from sandbox.layers import SandboxUnavailable
+from simservice import shutdown
 from simservice.telemetry import known_errors
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 60.0
 # A pause, so that a slot whose launcher or storage fails does not fail one job or shard after another.
 LOST_PAUSE_SECONDS = 5.0
 DISK_FULL = "a disk of this machine is full"
+DRAINED = "an operator drained this machine"
 
 
 class RunLost(GivesUp):
@@ -85,6 +87,9 @@ class Machine:
 
     def may_claim(self) -> bool:
         """Test the machine, and return whether this worker may claim a job. Otherwise, `problem` says why not."""
+        if shutdown.stop.is_drained:
+            self.problem = DRAINED
+            return False
         problem = self._test()
         if problem and not known_errors.is_repeated(problem):
             logger.error("this worker claims no jobs: %s", problem)

@@ -20,7 +20,7 @@ from django.db import connection
 
 from jobs.enums import Priority
 from jobs.execution import attempt, helper, runner
-from jobs.execution.machine import machine
+from jobs.execution.machine import DRAINED, machine
 from jobs.execution.periodic_thread import PeriodicThread
 from jobs.execution.worker_processes import WorkerProcess, recover_dead_workers
 from jobs.lifecycle import counters
@@ -92,10 +92,17 @@ class SlotRequest(Request):
 
 
 def _report(*, slots: int, layers: list[str]) -> None:
-    """Record the heartbeat. A worker whose machine cannot run jobs reports no slots, and the reason."""
-    name = f"{worker_heartbeats.SIMULATION}{socket.gethostname()}-{os.getpid()}"
-    slots = 0 if machine.problem else slots
-    worker_heartbeats.report(name, slots=slots, layers=layers, problem=machine.problem)
+    """Record the heartbeat, and learn whether the machine is drained.
+
+    A worker whose machine cannot run jobs, or is drained, reports no slots, and the reason.
+    """
+    host = socket.gethostname()
+    problem = DRAINED if shutdown.stop.is_drained else machine.problem
+    slots = 0 if problem else slots
+    name = f"{worker_heartbeats.SIMULATION}{host}-{os.getpid()}"
+    drained = worker_heartbeats.report(name, slots=slots, layers=layers, problem=problem)
+    if drained is not None:
+        shutdown.stop.set_drained(host in drained)
 
 
 def _probe_sandbox() -> list[str]:
@@ -109,7 +116,7 @@ def _probe_sandbox() -> list[str]:
 def simulate() -> None:
     """Run jobs and shards until none waits, so that jobs submitted while all slots are busy need no message.
 
-    While this machine cannot run jobs, the slot waits and leaves them to other workers.
+    While this machine cannot run jobs, or is drained, the slot waits and leaves them to other workers.
     """
     try:
         while not shutdown.stop.is_requested:

@@ -10,6 +10,14 @@ statement_timestamp() + %(lease_seconds)s * interval '1 second'
 JOIN jobs_job AS job ON job.id = stage.job_id AND job.attempt = stage.attempt
     AND job.status IN {claimed}
 
+-- part: paused_lanes
+-- The lanes that operators have paused.
+SELECT lane FROM jobs_maintenance WHERE lane IS NOT NULL AND ended_at IS NULL
+
+-- part: is_drained
+-- Whether an operator has drained the machine of the worker.
+EXISTS (SELECT FROM jobs_maintenance WHERE host = split_part(%(worker)s, ':', 1) AND ended_at IS NULL)
+
 -- part: may_start
 -- Conditions of every claim of a shard, by a helper or the conductor.
 job.cancel_requested_at IS NULL AND job.pause_requested_at IS NULL
@@ -49,6 +57,7 @@ SELECT id, statement_timestamp(), {announce_job_from}, {announce_job_to}, attemp
 -- `FOR UPDATE` reads the latest version of a row, and locked rows are skipped, so this never waits.
 -- It skips overdue jobs, about 1 µs each, and leaves them to the sweep: ending one here would delay the claim more
 -- than skipping thousands.
+-- The lanes are an array, so that the jobs of a paused lane are not even read. A drained machine claims nothing.
 -- `nullif` hides the branches from the planner, which would expect few rows and sort all waiting jobs.
 -- The update compares with a subquery, because a join could read the whole table if the statistics mislead.
 WITH open AS (
@@ -56,7 +65,10 @@ WITH open AS (
 ), best AS (
     SELECT id, status FROM jobs_job
     WHERE status IN {claim_job_from} AND paused_at IS NULL AND queue_deadline_at > statement_timestamp()
-        AND priority BETWEEN %(first_lane)s AND coalesce((SELECT priority FROM open), %(last_lane)s)
+        AND priority = ANY(ARRAY(
+            SELECT generate_series(%(first_lane)s::int, coalesce((SELECT priority FROM open), %(last_lane)s::int))
+            EXCEPT {paused_lanes}
+        )) AND NOT {is_drained}
         AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
     ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
 ), claimed AS (

@@ -6,7 +6,7 @@
 -- name: claim_shard
 -- Start a try of the stage's first waiting shard. `attempt` is null for a helper. The slot that has the job has seat 0,
 -- may use less than a slice, and may run shard 0. A helper's shard comes after waiting jobs of the same or a better
--- priority in the helper's lanes.
+-- priority in the helper's lanes, unless these are paused. A drained machine does not help.
 WITH open AS (
     SELECT least(stage.slice_ms, stage.funded_ms - stage.allotted_ms) AS allowance_ms,
         CASE WHEN %(attempt)s::integer IS NOT NULL THEN 0 ELSE (
@@ -19,9 +19,10 @@ WITH open AS (
     WHERE stage.id = %(stage_id)s AND CASE
         WHEN %(attempt)s::integer IS NOT NULL
         THEN stage.attempt = %(attempt)s::integer AND {may_start} AND stage.allotted_ms < stage.funded_ms
-        ELSE {needs_help} AND NOT EXISTS (
-            SELECT FROM jobs_job WHERE status IN ('pending', 'queued') AND paused_at IS NULL
-                AND priority BETWEEN %(first_lane)s AND stage.priority AND queue_deadline_at > statement_timestamp()
+        ELSE {needs_help} AND NOT {is_drained} AND NOT EXISTS (
+            SELECT FROM jobs_job WHERE status IN ('pending', 'queued') AND paused_at IS NULL AND priority = ANY(ARRAY(
+                SELECT generate_series(%(first_lane)s::int, stage.priority) EXCEPT {paused_lanes}
+            )) AND queue_deadline_at > statement_timestamp()
         )
     END
 ), best AS (

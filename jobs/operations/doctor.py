@@ -8,11 +8,12 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from jobs import registry
-from jobs.enums import CLAIMED
+from jobs.enums import CLAIMED, Priority
 from jobs.execution import build_probe, runner
+from jobs.execution.machine import DRAINED
 from jobs.models import Build, Job
 from jobs.operations import build_registration, html_reports
-from jobs.queue import announcements
+from jobs.queue import announcements, maintenance
 from sandbox import layers
 from simservice import worker_heartbeats
 from simservice.celery import QUEUES, app
@@ -78,7 +79,10 @@ def check_workers() -> Iterator[Finding]:
     workers = worker_heartbeats.simulation_workers()
     if workers:
         yield ok(f"simulation workers: {len(workers)}, slots: {worker_heartbeats.total_slots(workers)}")
+    yield from _check_maintenance()
     for name, problem in worker_heartbeats.problems_of(workers).items():
+        if problem == DRAINED:
+            continue
         advice = "Fix the problem on its machine. The worker then resumes by itself."
         yield failure(f"{name} claims no jobs: {problem}.", advice)
     if not workers:
@@ -92,6 +96,16 @@ def check_workers() -> Iterator[Finding]:
             f"The sweep is late: expired leases: {stalled}, unannounced jobs: {unannounced}.",
             "Start a `control` process, or read its log.",
         )
+
+
+def _check_maintenance() -> Iterator[Finding]:
+    """Yield a warning for each paused lane and each drained machine."""
+    for each in maintenance.current().order_by("pk"):
+        command = (
+            f"machines resume {each.host}" if each.host else f"lanes resume {Priority(each.lane or 0).api_name}"
+        )
+        message = f"The {each} is {each.description}."
+        yield warning(message, f"When it is no longer needed, run `python manage.py {command}`.")
 
 
 def check_queues() -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from jobs.enums import Priority, Status
 from jobs.lifecycle import job_moves
 from jobs.models import CLAIMABLE, Job
-from jobs.queue import forecast
+from jobs.queue import forecast, maintenance
 from simservice.celery import send
 from simservice.redis.client import best_effort, redis
 
@@ -80,7 +80,8 @@ def pass_on() -> None:
     If the database or Redis does not respond, the sweep wakes a slot.
     """
     try:
-        waiting = Job.objects.filter(CLAIMABLE).order_by("priority", "id")
+        waiting = Job.objects.filter(CLAIMABLE, priority__in=maintenance.open_lanes())
+        waiting = waiting.order_by("priority", "id")
         best = waiting.values_list("priority", flat=True).first()
     except DatabaseError:
         return
@@ -102,11 +103,14 @@ def announce_pending() -> int:
 
 
 def replenish() -> int:
-    """Send the messages that are missing for up to 100 waiting jobs in each lane. Return their number.
+    """Send the messages that are missing for up to 100 waiting jobs in each open lane. Return their number.
 
     Without these messages, idle slots would not notice waiting jobs after Redis lost its data. Raises
     RedisError.
     """
-    lanes = [forecast.waiting_in(lane).values_list("priority", flat=True)[:SWEEP_BATCH] for lane in Priority]
-    waiting = Counter(lanes[0].union(*lanes[1:], all=True))
+    lanes = [
+        forecast.waiting_in(lane).values_list("priority", flat=True)[:SWEEP_BATCH]
+        for lane in maintenance.open_lanes()
+    ]
+    waiting = Counter(lanes[0].union(*lanes[1:], all=True) if lanes else [])
     return sum(wake(priority, slots=jobs) for priority, jobs in waiting.items())

@@ -29,7 +29,7 @@ from simservice import worker_heartbeats
 from simservice.redis.client import best_effort, redis
 
 # Increase the number when the fields of the snapshot change: during an upgrade, processes of two versions run.
-KEY = "queue:snapshot:4"
+KEY = "queue:snapshot:5"
 # The number of live slots, for announcements, which need no other part of the snapshot
 SLOTS_KEY = "queue:slots"
 KEPT_SECONDS = 10
@@ -65,7 +65,8 @@ class QueueSnapshot:
     seconds until each of the live `slots` is free, soonest first, without slots whose time cannot be estimated.
     `run_seconds` maps vCPUs to the mean duration of an attempt; it is empty until a run was measured. `length` is
     the number of waiting jobs. For a queue of 5,000 jobs or more, it is counted in the database, up to
-    MAX_QUEUE_LENGTH, because `waiting` may be out of date. If that is 0, it is not needed and 0.
+    MAX_QUEUE_LENGTH, because `waiting` may be out of date. If that is 0, it is not needed and 0. `paused` contains
+    the lanes that operators have paused.
     """
 
     taken_at: float
@@ -77,6 +78,7 @@ class QueueSnapshot:
     free_in: list[float]
     run_seconds: Mapping[str, float]
     oldest_wait_seconds: float
+    paused: Sequence[int] = ()
 
     def estimate(self, job: Job) -> Estimate | None:
         """Return when a waiting job is expected to start, None if unknown."""
@@ -86,11 +88,16 @@ class QueueSnapshot:
         return Estimate(seconds=seconds, updated_at=datetime.fromtimestamp(self.taken_at, UTC))
 
     def position_of(self, job: Job) -> QueuePosition:
-        """Return the position of a waiting job; a claimed job is about to start."""
+        """Return the position of a waiting job; a claimed job is about to start. A paused lane has no start."""
         if job.status == Status.STARTING:
             return QueuePosition(ahead=0, seconds=0)
         ahead = self.ahead_of(job)
-        return QueuePosition(ahead=ahead.jobs, seconds=self.seconds_until(ahead))
+        seconds = None if self.is_paused(job) else self.seconds_until(ahead)
+        return QueuePosition(ahead=ahead.jobs, seconds=seconds)
+
+    def is_paused(self, job: Job) -> bool:
+        """Return whether operators have paused the lane of a waiting job."""
+        return job.status != Status.STARTING and job.priority in self.paused
 
     def position_of_new(self, priority: Priority) -> QueuePosition:
         """Return the position that a job submitted now would have."""
@@ -109,8 +116,14 @@ class QueueSnapshot:
         return math.ceil(min(moments)) if moments else None
 
     def ahead_of(self, job: Job) -> Ahead:
-        """Return the jobs and work ahead of a waiting job."""
-        return position_samples.ahead_of(self.marks, (job.priority, job.pk))
+        """Return the jobs and work ahead of a waiting job, without those of better lanes that are paused."""
+        ahead = position_samples.ahead_of(self.marks, (job.priority, job.pk))
+        for lane in self.paused:
+            if lane < job.priority:
+                first, last = (position_samples.ahead_of(self.marks, (lane, key)) for key in (0, LAST_ID))
+                work_seconds = ahead.work_seconds - (last.work_seconds - first.work_seconds)
+                ahead = Ahead(ahead.jobs - (last.jobs - first.jobs), work_seconds)
+        return ahead
 
 
 def estimated_start(job: Job) -> Estimate | None:
@@ -144,21 +157,24 @@ def _parse(text: str) -> QueueSnapshot:
     return QueueSnapshot(**fields | parsed)
 
 
-def publish() -> None:
-    """Store a new snapshot in Redis; it expires after a few sweeps. Does nothing if Redis does not respond."""
+def publish(*, paused: Sequence[int] = ()) -> None:
+    """Store a new snapshot in Redis; it expires after a few sweeps. Does nothing if Redis does not respond.
+
+    `paused` are the lanes that operators have paused.
+    """
     slots = live_slots()
     if slots is not None:
-        _store(take(slots=slots, previous=current()))
+        _store(take(slots=slots, previous=current(), paused=paused))
 
 
-def publish_idle(*, latest_run: int | None) -> None:
+def publish_idle(*, latest_run: int | None, paused: Sequence[int] = ()) -> None:
     """Store a snapshot without unfinished jobs, as `publish` does. One query, or none if no run has ended since.
 
     `latest_run` is the id of the latest run that has ended, None if there is none.
     """
     slots = live_slots()
     if slots is not None:
-        _store(take_idle(slots=slots, latest_run=latest_run))
+        _store(take_idle(slots=slots, latest_run=latest_run, paused=paused))
 
 
 def _store(snapshot: QueueSnapshot) -> None:
@@ -176,7 +192,7 @@ def live_slots() -> int | None:
     return best_effort(lambda: worker_heartbeats.total_slots(worker_heartbeats.simulation_workers()), default=None)
 
 
-def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
+def take(*, slots: int, previous: QueueSnapshot | None = None, paused: Sequence[int] = ()) -> QueueSnapshot:
     """Return a snapshot of the queue with this number of live slots, given the previous one.
 
     At most seven queries and one request to Redis.
@@ -196,10 +212,11 @@ def take(*, slots: int, previous: QueueSnapshot | None = None) -> QueueSnapshot:
         free_in=_seconds_until_free(list(claimed.only(*needed)), run_seconds=run_seconds, slots=slots),
         run_seconds=run_seconds,
         oldest_wait_seconds=oldest_wait_seconds(),
+        paused=paused,
     )
 
 
-def take_idle(*, slots: int, latest_run: int | None) -> QueueSnapshot:
+def take_idle(*, slots: int, latest_run: int | None, paused: Sequence[int] = ()) -> QueueSnapshot:
     """Return the snapshot of `take` for a queue without unfinished jobs."""
     return QueueSnapshot(
         taken_at=time.time(),
@@ -211,6 +228,7 @@ def take_idle(*, slots: int, latest_run: int | None) -> QueueSnapshot:
         free_in=[0.0] * slots,
         run_seconds=_run_seconds_as_of(latest_run),
         oldest_wait_seconds=0.0,
+        paused=paused,
     )
 
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -21,6 +22,7 @@ from jobs.lifecycle import job_moves, shard_moves, transitions
 from jobs.lifecycle.job_moves import Outcome
 from jobs.models import CLAIMABLE, Build, Job, JobEvent, Run
 from jobs.queue import announcements, forecast
+from simservice import worker_heartbeats
 from simservice.clocks import database_time
 from simservice.ids import first_id_of
 from simservice.postgresql.statements import load
@@ -38,9 +40,10 @@ def sweep() -> dict[str, int]:
 
     Without an unfinished job or a sharded stage, no part has anything to do, and the sweep costs one short query.
     """
-    is_idle, latest_run = idle_state()
-    if is_idle:
-        forecast.publish_idle(latest_run=latest_run)
+    state = idle_state()
+    worker_heartbeats.publish_drained(state.drained)
+    if state.is_idle:
+        forecast.publish_idle(latest_run=state.latest_run, paused=state.paused)
         return {}
     done = {
         "recovered": recover_expired_leases(),
@@ -51,16 +54,27 @@ def sweep() -> dict[str, int]:
         done |= {"announced": announcements.announce_pending(), "woken": announcements.replenish()}
     except RedisError:
         logger.warning("the sweep announced no jobs: Redis does not respond")
-    forecast.publish()
+    forecast.publish(paused=state.paused)
     return done
 
 
-def idle_state() -> tuple[bool, int | None]:
-    """Return whether no job is unfinished and no sharded stage left, and the id of the run that ended last."""
+class SweepState(NamedTuple):
+    """What a sweep reads first: whether no job is unfinished and no sharded stage left.
+
+    `latest_run` is the id of the run that ended last, None if none did.
+    """
+
+    is_idle: bool
+    latest_run: int | None
+    paused: list[int]
+    drained: list[str]
+
+
+def idle_state() -> SweepState:
+    """Read what a sweep needs first. One query."""
     with connection.cursor() as cursor:
         cursor.execute(SQL["idle_state"])
-        is_idle, latest_run = cursor.fetchone()
-    return is_idle, latest_run
+        return SweepState(*cursor.fetchone())
 
 
 def recover_expired_leases() -> int:

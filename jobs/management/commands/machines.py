@@ -1,0 +1,50 @@
+"""`machines [drain|resume HOST]`: list the machines that simulate, or drain and resume one."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from clients.audit import COMMAND_LINE
+from jobs.operations import capacity
+from jobs.queue import maintenance
+from simservice.operations.commands import BaseCommand
+
+
+class Command(BaseCommand):
+    help = (
+        "Lists the machines that simulate with their workers, slots and running simulations. `drain` "
+        "lets a machine claim nothing: its jobs end or return to the queue within STOP_SECONDS, and its workers "
+        "keep running. `resume` ends that."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="{drain,resume}")
+        drain = actions.add_parser("drain", help="let a machine claim nothing, and hand back what it runs")
+        drain.add_argument("host", help="host name of the machine, as the list shows it")
+        drain.add_argument("--reason", default="", help="reason shown to operators")
+        resume = actions.add_parser("resume", help="let a machine claim work again")
+        resume.add_argument("host", help="host name of the machine")
+
+    def handle(self, *args: Any, action: str | None, host: str = "", reason: str = "", **options: Any) -> None:
+        if action == "drain":
+            self.drain(host, reason)
+        elif action == "resume":
+            is_done = maintenance.end(host=host, by=COMMAND_LINE)
+            self.stdout.write(f"Machine {host} is in use." if is_done else f"Machine {host} was not drained.")
+        else:
+            for state in capacity.machines():
+                drained = f"  {state.drain.description}" if state.drain else ""
+                numbers = f"workers {state.workers}  slots {state.slots}  running {state.running}"
+                self.stdout.write(f"{state.host}  {numbers}{drained}")
+
+    def drain(self, host: str, reason: str) -> None:
+        """Drain a machine. Say so if none of its workers is live, because the name may be wrong."""
+        try:
+            is_done = maintenance.begin(host=host, by=COMMAND_LINE, reason=reason)
+        except maintenance.InvalidHost:
+            raise CommandError(f"{host!r} is not a host name.") from None
+        self.stdout.write(f"Machine {host} is drained." if is_done else f"Machine {host} was already drained.")
+        known = {state.host for state in capacity.machines() if state.workers}
+        if host not in known:
+            self.stderr.write(f"No live worker runs on {host}. Live: {', '.join(sorted(known)) or 'none'}.")
