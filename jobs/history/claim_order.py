@@ -52,8 +52,9 @@ class ClaimOrder:
         waits = self._waits[job.priority, job.git_branch]
         del waits[: bisect_right(waits, job.created_at, key=until)]
         del waits[: max(0, len(waits) - MAX_WAITING)]
-        for wait in waits[bisect_right(waits, claim.at, key=until) :] if claim else ():
-            wait.skip(claim.at)
+        claimed_at = claim.at if claim else inf
+        for wait in waits[bisect_right(waits, claimed_at, key=until) :]:
+            wait.skip(claimed_at)
             if wait.skips >= MIN_SKIPS and wait.last - wait.first > self.lock_seconds:
                 wait.skips = -MAX_WAITING
                 expected = f"a claim before {moment(wait.last)}, when job {job.id} or a later one was claimed"

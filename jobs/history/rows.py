@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import ClassVar
 
 WAITING = frozenset({"pending", "queued"})
@@ -225,13 +224,9 @@ class History:
         return min(held - self.job.fee_credits, self.job.ceiling_credits)
 
     @cached_property
-    def runs_in_shards(self) -> bool:
-        """Return whether a stage of the job may have had several shards."""
-        return self.job.parallel_slots > 1 and any(run.shard or run.seat for run in self.runs)
-
-    @cached_property
     def tries(self) -> dict[tuple[int, int], list[RunRow]]:
         """Return the runs of each stage and shard, in order."""
-        key = lambda run: (run.stage, run.shard)  # noqa: E731
-        ordered = sorted(self.runs, key=lambda run: (*key(run), run.id))
-        return {place: list(runs) for place, runs in groupby(ordered, key=key)}
+        found: dict[tuple[int, int], list[RunRow]] = {}
+        for run in self.runs:
+            found.setdefault((run.stage, run.shard), []).append(run)
+        return found

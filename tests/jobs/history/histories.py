@@ -95,7 +95,6 @@ def lose(job: Job) -> None:
 def sharded_job(**fields: Any) -> ShardedStage:
     """Return the stage of a running job with shards 0 to 4, none of which has run."""
     job = claimed_job(parallel_slots=3, **fields)
-    Job.objects.filter(pk=job.pk).update(status=Status.STARTING)
     return make_stage(job_with_build(job))
 
 
@@ -111,6 +110,13 @@ def run_shard(stage: ShardedStage, *, conducts: bool = False, billed_ms: int = 3
     run_id = start(stage, shard)
     assert run_id is not None
     assert end(shard, run_id, billed_ms=billed_ms)
+
+
+def helped_stage() -> ShardedStage:
+    """Return a stage whose first shard has run, so that helpers can run the others."""
+    stage = sharded_job()
+    run_shard(stage, conducts=True)
+    return stage
 
 
 def run_sharded_job(**fields: Any) -> Job:

@@ -1,6 +1,5 @@
 """The replay of possible histories finds nothing, and is bounded and consistent."""
 
-
 import pytest
 
 from tests.jobs.history.histories import (
