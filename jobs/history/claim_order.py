@@ -68,6 +68,7 @@ def until(wait: Wait) -> float:
 
 
 def end_of_wait(history: History, *, now: float) -> float:
-    """Return when a job was claimed first, ended without a claim, or exceeded its queue limit."""
-    ended = next((event.at for event in history.events if event.after not in WAITING), now)
+    """Return when a job was first claimed or paused, ended without a claim, or exceeded its queue limit."""
+    events = history.events
+    ended = next((event.at for event in events if event.after not in WAITING or event.cause == "paused"), now)
     return min(ended, history.job.created_at + history.job.queue_seconds)

@@ -64,6 +64,10 @@ class EventRow(Row):
     reason: str
     cause: str
 
+    @property
+    def is_claim(self) -> bool:
+        return self.after == "starting" != self.before
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow(Row):
@@ -203,7 +207,7 @@ class History:
     @cached_property
     def claims(self) -> dict[int, EventRow]:
         """Return the claims of the job, by attempt."""
-        return {event.attempt: event for event in self.events if event.after == "starting"}
+        return {event.attempt: event for event in self.events if event.is_claim}
 
     @cached_property
     def ends(self) -> dict[int, EventRow]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from jobs.history.rows import CLAIMED, TERMINAL, WAITING, History, Row, RunRow
+from jobs.history.rows import CLAIMED, TERMINAL, WAITING, EventRow, History, Row, RunRow
 
 # The moves of a job: `docs/reference/state-machine.md#transitions`, written again so that a mistake there is found.
 MOVES = (
@@ -19,7 +19,9 @@ MOVES = (
     | {(waiting, ended) for waiting in WAITING for ended in ("failed", "cancelled")}
     | {(claimed, ended) for claimed in CLAIMED for ended in TERMINAL}
 )
-RETURN_CAUSES = ("lost", "returned", "paused")
+# The causes of a job's return to the queue; pauses and resumes have one too.
+RETURN_CAUSES = ("lost", "returned")
+PAUSES = ("paused", "resumed")
 EXPIRED = "stopped renewing its lease"
 # A claim can start slightly before the announcement that it waits for.
 SKEW_SECONDS = 10.0
@@ -80,12 +82,34 @@ def job_begins_with_submission(history: History) -> Iterator[Impossible]:
 
 @rule("job", "claim_job", "mark_queued", "start_run", "end_job", "job_moves.move")
 def events_are_moves(history: History) -> Iterator[Impossible]:
-    """Each event begins with the status after the event before it, and is a move of the state machine."""
+    """Each event begins with the status after the event before it, and is a move of the state machine or a note."""
     status = ""
     for event in history.events:
-        if event.before != status or (event.before, event.after) not in MOVES:
+        if event.before != status or not is_possible(event):
             yield Impossible(row=event, expected=f"a move from “{status}”, not {event.before} → {event.after}")
         status = event.after
+
+
+def is_possible(event: EventRow) -> bool:
+    """Return whether an event is a move, or says something about a job whose status it does not change.
+
+    Only a pause or a resume does that to a waiting job. A note about an attempt has a reason.
+    """
+    if event.before == event.after:
+        return event.cause in PAUSES if event.after == "queued" else event.after in CLAIMED and bool(event.reason)
+    return (event.before, event.after) in MOVES
+
+
+@rule("job", "claim_job", "job_moves.move")
+def paused_job_is_not_claimed(history: History) -> Iterator[Impossible]:
+    """A job is paused and resumed in turn, and is not claimed while it is paused."""
+    is_paused = False
+    for event in history.events:
+        if event.cause in PAUSES and is_paused == (event.cause == "paused"):
+            yield Impossible(row=event, expected=f"a job that is {'not ' if is_paused else ''}paused")
+        elif is_paused and event.is_claim:
+            yield Impossible(row=event, expected="a resume before the claim")
+        is_paused = event.cause == "paused" if event.cause in PAUSES else is_paused and event.after in WAITING
 
 
 @rule("job", "end_job", "jobs_job_guard")
@@ -143,7 +167,7 @@ def attempts_are_claims(history: History) -> Iterator[Impossible]:
     """A claim begins the next attempt; no other event changes the attempt."""
     attempt = 0
     for event in history.events:
-        expected = attempt + (event.after == "starting")
+        expected = attempt + event.is_claim
         if event.attempt != expected:
             yield Impossible(row=event, expected=f"attempt {expected}, not {event.attempt}")
         attempt = event.attempt
@@ -151,13 +175,13 @@ def attempts_are_claims(history: History) -> Iterator[Impossible]:
 
 @rule("attempt", "job_moves.requeue", "job_moves.move")
 def returns_have_a_cause(history: History) -> Iterator[Impossible]:
-    """An event has a cause exactly if the job returned from a worker to the queue."""
+    """An event has a cause exactly if the job returned from a worker to the queue, or was paused or resumed."""
     for event in history.events:
         is_return = event.before in CLAIMED and event.after == "queued"
-        if is_return and event.cause not in RETURN_CAUSES:
-            yield Impossible(row=event, expected=f"one of the causes {', '.join(RETURN_CAUSES)}")
-        elif event.cause and not is_return and event.before not in WAITING:
-            yield Impossible(row=event, expected="no cause")
+        is_wait = event.before in WAITING and event.after == "queued"
+        possible = RETURN_CAUSES if is_return else ("", *PAUSES) if is_wait else ("",)
+        if event.cause not in possible:
+            yield Impossible(row=event, expected=f"a cause of {possible}, not “{event.cause}”")
 
 
 @rule("attempt", "sweep.recover", "sweep.lost_attempts")
@@ -207,14 +231,16 @@ def runs_belong_to_attempts(history: History) -> Iterator[Impossible]:
 
 @rule("run", "start_run")
 def job_runs_since_its_first_process(history: History) -> Iterator[Impossible]:
-    """A job has run since the last event that moved it to running; one that waits has no start and no build."""
-    job = history.job
-    start = next((e for e in reversed(history.events) if e.after in {"running", "queued", "starting"}), None)
-    started_at = start.at if start is not None and start.after == "running" else None
-    if job.started_at != started_at:
-        yield Impossible(row=job, expected=f"started_at {moment(started_at)}")
-    if job.build_id is None and started_at is not None:
-        yield Impossible(row=job, expected="the build of its runs")
+    """A job has run since its attempt moved it to running, on a build; one that has not started has no start."""
+    job, claim = history.job, history.claims.get(history.job.attempt)
+    start = next((event for event in reversed(history.events) if event.after in {"queued", "starting"}), None)
+    last = history.events[history.events.index(start) :] if start else []
+    started = next((event for event in last if event.before == "starting" and event.after == "running"), None)
+    if started is None or claim is None:
+        if job.started_at is not None:
+            yield Impossible(row=job, expected="no start")
+    elif job.started_at is None or not claim.at <= job.started_at <= started.at or job.build_id is None:
+        yield Impossible(row=job, expected=f"a build and a start by {moment(started.at)}")
 
 
 @rule("run", "end_run", "end_shard", "end_lost_runs", "end_job")
@@ -350,8 +376,10 @@ def stages_are_funded_by_the_hold(history: History) -> Iterator[Impossible]:
     paid_ms = history.held_credits // max(1, job.credits_per_second) * 1000
     for stage in history.stages:
         is_current = job.status in CLAIMED and stage.attempt == job.attempt
-        if is_current and stage.funded_ms > min(paid_ms, job.ceiling_seconds * 1000):
-            yield Impossible(row=stage, expected=f"at most {paid_ms} ms funded, not {stage.funded_ms}")
+        # A stage that is continued keeps the time of its shards, even if a pause made the hold smaller.
+        most_ms = max(min(paid_ms, job.ceiling_seconds * 1000), stage.allotted_ms if job.attempt > 1 else 0)
+        if is_current and stage.funded_ms > most_ms:
+            yield Impossible(row=stage, expected=f"at most {most_ms} ms funded, not {stage.funded_ms}")
 
 
 @rule("shard", "end_shard", "start_run", "reject_shard")
@@ -408,26 +436,29 @@ def entries_add_up(history: History) -> Iterator[Impossible]:
         yield Impossible(row=hold, expected=f"{taken - spent - freed} credits still held, as in its entries")
 
 
-@rule("hold", "extend_hold", "job_moves.extend_hold")
-def credits_are_held_by_attempts(history: History) -> Iterator[Impossible]:
-    """Credits are held at the submission and by attempts that have the job; only the end spends them."""
+@rule("hold", "extend_hold", "job_moves.extend_hold", "settlement")
+def credits_move_with_the_job(history: History) -> Iterator[Impossible]:
+    """Credits are held at the submission, by an attempt that has the job, or at a resume, and are spent at the end.
+
+    Those that are not spent return at the end or at a pause.
+    """
     end_at = history.end.at if history.end else None
     for entry in history.entries:
+        event = last_event_at(history, entry.at)
         if entry.account_id != history.job.account_id:
             yield Impossible(row=entry, expected=f"account {history.job.account_id}")
-        elif entry.target == "held" and entry.at != history.job.created_at and not is_claimed_at(history, entry.at):
-            yield Impossible(row=entry, expected=f"an attempt that had the job at {moment(entry.at)}")
-        elif entry.target == "spent" and entry.at != end_at:
+        elif event is None:
+            yield Impossible(row=entry, expected=f"a time after the submission, not {moment(entry.at)}")
+        elif entry.target == "held":
+            if entry.at != history.job.created_at and event.after not in CLAIMED and event.cause != "resumed":
+                yield Impossible(row=entry, expected=f"an attempt that had the job at {moment(entry.at)}")
+        elif entry.at != end_at and (entry.target == "spent" or event.cause != "paused"):
             yield Impossible(row=entry, expected=f"the end of the job at {moment(entry.at)}")
 
 
-def is_claimed_at(history: History, at: float) -> bool:
-    """Return whether an attempt had the job at a time."""
-    for attempt, claim in history.claims.items():
-        end = history.ends.get(attempt)
-        if claim.at <= at and (end is None or at <= end.at):
-            return True
-    return False
+def last_event_at(history: History, at: float) -> EventRow | None:
+    """Return the last event up to a time."""
+    return next((event for event in reversed(history.events) if event.at <= at), None)
 
 
 @rule("hold", "Budget.charge", "Stages._with_usage", "job_billed_within_ceiling")

@@ -125,8 +125,8 @@ def run_sharded_job(**fields: Any) -> Job:
     for number in range(5):
         run_shard(stage, conducts=number % 2 == 0)
     job = Job.objects.get(pk=stage.job_id)
-    shard_moves.remove_stage(stage.pk)
     assert job_moves.finish(job, completed(job, wall_ms=5 * 3000))
+    shard_moves.remove_stage(stage.pk)
     return job
 
 

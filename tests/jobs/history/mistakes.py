@@ -16,9 +16,10 @@ from billing import ledger
 from jobs.enums import Status
 from jobs.execution.time_limits import Budget
 from jobs.lifecycle import job_moves, shard_moves, webhook_events
-from jobs.models import Job, Shard
+from jobs.models import Job, JobEvent, Shard
 from jobs.queue import sweep
 from jobs.submission import store
+from simservice.postgresql.statements import run
 from tests.factories import BuildFactory
 from tests.jobs.history.histories import (
     WALL_MS,
@@ -34,7 +35,7 @@ from tests.jobs.history.histories import (
     running_job,
     submitted,
 )
-from tests.jobs.shards.sharded_jobs import claimed, end, expire, make_stage, start, started
+from tests.jobs.shards.sharded_jobs import claimed, end, make_stage, start, started
 from tests.webhooks.helpers import STEADY, make_client_with_events
 from webhooks import claims, retries
 from webhooks.claims import claim_deliveries
@@ -146,6 +147,15 @@ def cancelled_job_returns_to_the_queue(patch: Patch) -> None:
     job, _ = running_job()
     assert job_moves.request_cancel(job)
     lose(job)
+    assert job_moves.claim_job("host:2:cd:0") is not None
+
+
+@mistake("paused_job_is_not_claimed")
+def claim_takes_a_paused_job(patch: Patch) -> None:
+    job = submitted()
+    assert job_moves.mark_queued(job)
+    moved = {"from_status": Status.QUEUED, "to_status": Status.QUEUED, "cause": "paused"}
+    JobEvent.objects.create(job=job, at=Now(), attempt=0, **moved)
     assert job_moves.claim_job("host:2:cd:0") is not None
 
 
@@ -282,7 +292,6 @@ def a_shard_is_not_billed(patch: Patch) -> None:
     for _ in range(4):
         run_shard(stage, conducts=True)
     job = Job.objects.get(pk=stage.job_id)
-    shard_moves.remove_stage(stage.pk)
     assert job_moves.finish(job, completed(job, wall_ms=4 * 3000))
 
 
@@ -298,13 +307,17 @@ def rejected_shard_keeps_its_bill(patch: Patch) -> None:
     change_shard(patch, "reject_shard", "allotted_ms - billed_ms", "allotted_ms")
     stage = helped_stage()
     run_shard(stage)
-    assert shard_moves.reject_shard(Shard.objects.get(stage=stage, number=1))
+    shard = Shard.objects.get(stage=stage, number=1)
+    key = {"shard_id": shard.pk, "try_number": shard.try_number, "text": None}
+    run(shard_moves.SQL["reject_shard"], values=key | {"attempt": stage.attempt})
 
 
 @mistake("stages_are_funded_by_the_hold")
 def stage_is_funded_beyond_the_hold(patch: Patch) -> None:
     change_shard(patch, "fund_sharded_stage", "greatest(funded_ms, %(funded_ms)s)", "2 * %(funded_ms)s")
-    assert shard_moves.fund_stage(helped_stage().pk, funded_ms=100_000)
+    stage = helped_stage()
+    values = {"stage_id": stage.pk, "attempt": stage.attempt, "funded_ms": 100_000}
+    assert run(shard_moves.SQL["fund_sharded_stage"], values=values)
 
 
 @mistake("shards_match_their_runs")
@@ -312,8 +325,7 @@ def end_of_a_shard_ignores_the_try(patch: Patch) -> None:
     change_shard(patch, "end_shard", "AND try_number = %(try_number)s", "")
     stage = helped_stage()
     stale, run_id = started(stage)
-    expire(stale)
-    assert shard_moves.lose_expired(stage.pk, stale.shard_id, stale.try_number)
+    assert shard_moves.return_shard(stale, losses=1)
     started(stage)
     assert end(stale, run_id)
 
@@ -359,7 +371,7 @@ def settlement_writes_an_entry_twice(patch: Patch) -> None:
     run_job()
 
 
-@mistake("credits_are_held_by_attempts")
+@mistake("credits_move_with_the_job")
 def lost_attempt_holds_credits(patch: Patch) -> None:
     patch.setattr(job_moves, "lock_row", lambda _: True)
     job, _ = running_job(held_credits=320)
