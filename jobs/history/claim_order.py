@@ -14,6 +14,9 @@ from math import inf
 from jobs.history.rows import WAITING, History, JobRow
 from jobs.history.specification import Impossible, moment
 
+# The rule, for reports and `docs/reference/history-rules.md`
+RULE = "claims_are_in_order"
+SENTENCE = "Of two jobs of a lane and branch, the one submitted first is claimed first, as far as the rows prove."
 # Twice the longest time that an idle transaction keeps its locks (`simservice/settings.py`).
 LOCK_SECONDS = 30.0
 MIN_SKIPS = 3

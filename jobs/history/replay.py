@@ -13,7 +13,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from jobs.history.claim_order import LOCK_SECONDS, ClaimOrder
+from jobs.execution import conductor
+from jobs.history.claim_order import LOCK_SECONDS, RULE, ClaimOrder
 from jobs.history.rows import (
     ArtifactRow,
     DeliveryRow,
@@ -41,6 +42,19 @@ MAX_DELIVERIES = 1_000
 NO_ID = 10**18
 # Retention deletes an event soon after its period; one that ended in this time may be deleted.
 RETENTION_MARGIN = timedelta(days=1)
+
+
+def current_terms() -> Terms:
+    """Return the terms of this deployment. One query."""
+    kept = timedelta(days=settings.RETENTION_DAYS) - RETENTION_MARGIN
+    return Terms(
+        lease_seconds=settings.LEASE_SECONDS,
+        delivery_lease_seconds=claims.LEASE_SECONDS,
+        max_attempts=settings.MAX_ATTEMPTS,
+        most_deliveries=len(retries.WAITS) + 1,
+        notices_kept_since=(database_time() - kept).timestamp(),
+        shortest_allowance_ms=conductor.MIN_ALLOWANCE_MS,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +87,11 @@ class Count:
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A replay of the jobs that were submitted in a period; None for no limit. `count` is updated as it reads.
-
-    `lease_seconds` replaces the setting, for processes that ran with another one.
-    """
+    """A replay of the jobs that were submitted in a period; None for no limit. `count` is updated as it reads."""
 
     since: datetime | None = None
     until: datetime | None = None
-    lease_seconds: float | None = None
+    terms: Terms = field(default_factory=current_terms)
     lock_seconds: float = LOCK_SECONDS
     count: Count = field(default_factory=Count)
 
@@ -93,11 +104,10 @@ class Replay:
             for found, impossible in broken(history):
                 yield deviation(history.job.id, found.name, impossible)
             for impossible in order.add(history, now=now):
-                yield deviation(impossible.row.id, "claims_are_in_order", impossible)
+                yield deviation(impossible.row.id, RULE, impossible)
 
     def _histories(self) -> Iterator[tuple[History, float]]:
         """Yield the history of each job, with the time at which it was read."""
-        terms = self._terms()
         values = {
             "after": first_id_of(self.since) - 1 if self.since else 0,
             "before": first_id_of(self.until) if self.until else NO_ID,
@@ -110,20 +120,10 @@ class Replay:
                 rows = cursor.fetchall()
             for _, text in rows:
                 document = json.loads(text)
-                yield history_of(document, terms=terms), document["now"]
+                yield history_of(document, terms=self.terms), document["now"]
             if len(rows) < JOBS_AT_ONCE:
                 return
             values["after"] = rows[-1][0]
-
-    def _terms(self) -> Terms:
-        kept = timedelta(days=settings.RETENTION_DAYS) - RETENTION_MARGIN
-        return Terms(
-            lease_seconds=settings.LEASE_SECONDS if self.lease_seconds is None else self.lease_seconds,
-            delivery_lease_seconds=claims.LEASE_SECONDS,
-            max_attempts=settings.MAX_ATTEMPTS,
-            most_deliveries=len(retries.WAITS) + 1,
-            notices_kept_since=(database_time() - kept).timestamp(),
-        )
 
 
 def deviations(since: datetime | None = None, until: datetime | None = None) -> Iterator[Deviation]:

@@ -174,7 +174,8 @@ class DeliveryRow(Row):
 class Terms:
     """What the rules need to know about the service: its settings, and when it deletes webhook events.
 
-    `notices_kept_since` is a Unix time. Webhook events of jobs that ended before it may be deleted.
+    `notices_kept_since` is a Unix time. Webhook events of jobs that ended before it may be deleted. A shard gets at
+    least `shortest_allowance_ms` at its start, unless the job has less left.
     """
 
     lease_seconds: float
@@ -182,6 +183,7 @@ class Terms:
     max_attempts: int
     most_deliveries: int
     notices_kept_since: float
+    shortest_allowance_ms: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,8 +25,8 @@ PAUSES = ("paused", "resumed")
 EXPIRED = "stopped renewing its lease"
 # A claim can start slightly before the announcement that it waits for.
 SKEW_SECONDS = 10.0
-# The shortest first allowance of a shard. A longer run can end between two checks of its allowance.
-SAFE_MS, OVERRUN_MS = 4_000, 1_500
+# A run that is longer than the first allowance of its shard can end between two checks of its allowance.
+OVERRUN_MS = 1_500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +316,8 @@ def time_is_that_of_the_runs(history: History) -> Iterator[Impossible]:
     counted = [run for runs in history.tries.values() if (run := last_billed(runs)) is not None]
     most_ms = sum(run.wall_ms or 0 for run in counted)
     own = [run for run in counted if run.attempt == job.attempt]
-    least_ms = sum((run.wall_ms or 0) - OVERRUN_MS * ((run.wall_ms or 0) >= SAFE_MS) for run in own)
+    long = sum((run.wall_ms or 0) >= history.terms.shortest_allowance_ms for run in own)
+    least_ms = sum(run.wall_ms or 0 for run in own) - OVERRUN_MS * long
     if job.sim_ms > most_ms:
         yield Impossible(row=job, expected=f"at most {most_ms} ms of simulator time, not {job.sim_ms}")
     elif job.status == "completed" and job.sim_ms < least_ms:

@@ -111,7 +111,7 @@ def start_writes_no_event(patch: Patch) -> None:
 
 
 @mistake("end_is_final")
-def announcement_ignores_the_status(patch: Patch) -> None:
+def end_is_recorded_twice(patch: Patch) -> None:
     """Two events of one end, as two processes that both end a job would write."""
     change_move(
         patch,

@@ -13,7 +13,12 @@ from jobs.history.rows import EntryRow, EventRow, History, HoldRow, JobRow, RunR
 from jobs.history.specification import RULES, broken
 
 TERMS = Terms(
-    lease_seconds=15, delivery_lease_seconds=30, max_attempts=3, most_deliveries=11, notices_kept_since=0.0
+    lease_seconds=15,
+    delivery_lease_seconds=30,
+    max_attempts=3,
+    most_deliveries=11,
+    notices_kept_since=0.0,
+    shortest_allowance_ms=4_000,
 )
 NOW = 1_000.0
 Change = tuple[str, str, str]
