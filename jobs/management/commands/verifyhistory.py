@@ -32,11 +32,11 @@ class Command(BaseCommand):
             found += 1
             if found >= options["limit"]:
                 break
-        read = f"{replay.count.jobs:,} jobs and {replay.count.rows:,} rows checked"
+        checked = f"Jobs checked: {replay.count.jobs:,}, with {replay.count.rows:,} rows."
         if found:
-            raise CommandError(f"{found} {'row' if found == 1 else 'rows'} could not have happened; {read}.")
+            raise CommandError(f"{found} {'row' if found == 1 else 'rows'} could not have happened. {checked}")
         if not options["json"]:
-            self.stdout.write(f"No deviations found; {read}.")
+            self.stdout.write(f"No deviations found. {checked}")
 
 
 def moment(text: str) -> datetime:
