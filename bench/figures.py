@@ -83,6 +83,11 @@ SCENARIOS: dict[str, tuple[Figure, ...]] = {
         Figure("reads.job", "GET jobs/{id}: p95", "ms", at_most=10),
         Figure("reads.status", "GET jobs/{id}/status: p95", "ms", at_most=10),
     ),
+    "history": (
+        Figure("history.replay", "replay of the history, for each job", "µs", at_most=1_000),
+        Figure("history.cpu", "CPU of the replay, for each job", "µs"),
+        Figure("history.bytes", "events and runs of a job, with indexes", "bytes"),
+    ),
     "scaling": (
         *(
             Figure(f"scaling.one_pass_{n}", f"one pass, {n} slots: T1/(nTn)", "", aim)

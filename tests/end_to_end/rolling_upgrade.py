@@ -311,6 +311,7 @@ class Upgrade:
         yield from self._wrong_results()
         yield from self._shard_rows()
         say(self.new.manage("verifyledger").strip())
+        say(self.new.manage("verifyhistory").strip())
 
     def _wrong_results(self) -> Iterator[str]:
         expected = sorted(f"set {number}" for number in range(SETS))

@@ -33,6 +33,7 @@ forking = multiprocessing.get_context("forkserver")
 forking.set_forkserver_preload(["tests.faults.preload"])
 
 LEASE_SECONDS = 1.5
+MIN_ALLOWANCE_MS = 400
 HEARTBEAT_SECONDS = 0.4
 # A process that pauses inside a transaction loses it, and its locks, after this time.
 IDLE_IN_TRANSACTION_SECONDS = 2.0
@@ -158,7 +159,7 @@ def cut_into_short_shards() -> None:
     shard_plan.MIN_JOB_SECONDS, shard_plan.MIN_PROFILESETS_OF_UNKNOWN_TIME = 0, 2
     shard_plan.MIN_SHARD_SECONDS = 0.02
     conductor.OBSERVE_SECONDS, conductor.POLL_SECONDS = 0.15, 0.03
-    conductor.ALLOWANCE_MS, conductor.MIN_ALLOWANCE_MS = round(LEASE_SECONDS * 1000), 400
+    conductor.ALLOWANCE_MS, conductor.MIN_ALLOWANCE_MS = round(LEASE_SECONDS * 1000), MIN_ALLOWANCE_MS
     time_limits.SHORT_SECONDS, simulator_run.UPDATE_SECONDS = 0.3, 0.1
     shard_moves.VOID_KEPT = timedelta(seconds=1)
 

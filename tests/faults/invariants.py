@@ -1,11 +1,8 @@
 """Invariants of a fault run. Each function yields the violations that it finds."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import groupby, pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -14,14 +11,12 @@ from django.db import connection
 from django.db.models import Sum
 
 from billing import ledger
-from billing.models import Entry, Hold, Pocket
-from jobs.enums import CLAIMED, TERMINAL, WAITING, Status
-from jobs.lifecycle.transitions import JobMove
-from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent, Run
+from jobs.enums import TERMINAL, WAITING
+from jobs.history.replay import Replay, current_terms
+from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job
 from jobs.operations import hold_audit
-from tests.faults import shard_audit
 from tests.faults.fault_run import Observations
-from tests.faults.fault_workers import SNAPSHOT_MARK
+from tests.faults.fault_workers import LEASE_SECONDS, MIN_ALLOWANCE_MS, SNAPSHOT_MARK
 from tests.faults.processes import running
 from tests.faults.requests import SHORT_QUEUE_SECONDS
 
@@ -45,23 +40,13 @@ CLAIMS = """
     ORDER BY claim.id
 """
 
-History = list[JobEvent]
-
-
-def histories() -> dict[int, History]:
-    """Return each job's events in order of writing; each was written under a lock of the job's row."""
-    events = JobEvent.objects.order_by("job_id", "id")
-    return {job: list(own) for job, own in groupby(events, key=lambda event: event.job_id)}
-
 
 def violations(observed: Observations) -> list[str]:
     """Return all violations of a run."""
-    events = histories()
     return [
         *submission_violations(observed),
-        *history_violations(events),
+        *replayed(),
         *billing_violations(),
-        *fencing_violations(events),
         *order_violations(observed),
         *file_violations(),
     ]
@@ -81,90 +66,22 @@ def submission_violations(observed: Observations) -> Iterator[str]:
         yield f"job {job.pk} is lost: it is {job.status} at attempt {job.attempt}"
 
 
-def history_violations(histories: dict[int, History]) -> Iterator[str]:
-    """Yield the histories with a forbidden transition, or a terminal status that is not the last."""
-    for job in Job.objects.all():
-        history = histories.get(job.pk, [])
-        if sum(event.to_status in TERMINAL for event in history) != int(job.is_terminal):
-            yield f"job {job.pk} has {[event.to_status for event in history]}"
-        if not history or (history[-1].to_status, history[-1].attempt) != (job.status, job.attempt):
-            yield f"job {job.pk} does not match its last event"
-        for event, following in pairwise(history):
-            claim = following.to_status == Status.STARTING and following.from_status != Status.STARTING
-            if (
-                following.from_status != event.to_status
-                or (event.to_status, following.to_status) not in JobMove.pairs()
-                or following.attempt != event.attempt + claim
-            ):
-                yield f"job {job.pk} went from {event} ({event.attempt}) to {following} ({following.attempt})"
+def replayed() -> Iterator[str]:
+    """Yield the rows that could not have happened, by the rules of the history."""
+    # Those of the fault workers
+    terms = replace(current_terms(), lease_seconds=LEASE_SECONDS, shortest_allowance_ms=MIN_ALLOWANCE_MS)
+    yield from map(str, Replay(terms=terms).deviations())
 
 
 def billing_violations() -> Iterator[str]:
-    """Yield the jobs not settled and counted exactly once, and inconsistencies of the ledger."""
+    """Yield inconsistencies of the ledger, of the holds and of the counted usage."""
     yield from map(str, ledger.verify())
     yield from hold_audit.discrepancies()
     ended_jobs = Job.objects.filter(status__in=TERMINAL)
-    if Hold.objects.exclude(resolved_at=None).count() != ended_jobs.count():
-        yield "the numbers of settlements and ended jobs differ"
-    paid = Counter(dict(spent_by_job()))
-    for job in ended_jobs:
-        if paid[job.pk] != job.credits_consumed:
-            yield f"job {job.pk} cost {job.credits_consumed} and {paid[job.pk]} were spent on it"
     used = DailyUsage.objects.aggregate(jobs=Sum("jobs"), credits=Sum("credits"), sim_ms=Sum("sim_ms"))
     real = ended_jobs.aggregate(credits=Sum("credits_consumed"), sim_ms=Sum("sim_duration_ms"))
     if used != {"jobs": ended_jobs.count(), "credits": real["credits"], "sim_ms": real["sim_ms"]}:
         yield f"usage is {used}, but {ended_jobs.count()} jobs used {real}"
-
-
-def spent_by_job() -> Iterator[tuple[int, int]]:
-    spent = Entry.objects.filter(target=Pocket.SPENT).values("job_id").annotate(total=Sum("credits"))
-    yield from spent.values_list("job_id", "total")  # type: ignore[misc]
-
-
-def fencing_violations(histories: dict[int, History]) -> Iterator[str]:
-    """Yield writes of attempts that had lost their job, and results of other attempts than the last."""
-    sharded = shard_audit.sharded_attempts()
-    for job in Job.objects.prefetch_related("artifacts", "runs"):
-        history = histories.get(job.pk, [])
-        over = {e.attempt: e.at for e in history if e.from_status in CLAIMED and e.to_status not in CLAIMED}
-        claimed = {e.attempt: e.at for e in history if e.from_status in WAITING and e.to_status == Status.STARTING}
-        yield from (
-            f"job {job.pk} ended at attempt {job.attempt} and has a file of attempt {artifact.attempt}"
-            for artifact in job.artifacts.all()
-            if artifact.attempt != job.attempt or not (ran(job) or job.error_code == "internal")
-        )
-        for run in job.runs.all():
-            # Helpers finish their shards for the next attempt.
-            if run.ended_at is None or late(run, job.completed_at if run.seat else over.get(run.attempt)):
-                yield f"run {run} of job {job.pk} was written after attempt {run.attempt} was over"
-        yield from hold_violations(job, claimed, over)
-        # Shards are billed by their tries (`shard_violations.bill_violations`).
-        if ran(job) and (job.pk, job.attempt) not in sharded and counted_ms(job) != job.sim_duration_ms:
-            yield f"job {job.pk} ran {job.sim_duration_ms} ms, its runs of attempt {job.attempt} did not"
-
-
-def counted_ms(job: Job) -> int:
-    """Return the milliseconds that the processes of a job's last attempt ran."""
-    return sum(run.wall_ms or 0 for run in job.runs.all() if run.attempt == job.attempt)
-
-
-def ran(job: Job) -> bool:
-    """Return whether the job's last attempt ran to its end."""
-    return job.sim_duration_ms is not None
-
-
-def late(run: Run, over_at: datetime | None) -> bool:
-    """Return whether the end of a run was recorded after its attempt was over."""
-    return run.wall_ms is not None and over_at is not None and (run.ended_at is None or run.ended_at > over_at)
-
-
-def hold_violations(job: Job, claimed: dict[int, datetime], over: dict[int, datetime]) -> Iterator[str]:
-    """Yield credits held neither at submission nor by a running attempt."""
-    hold_times = Entry.objects.filter(job_id=job.pk, target=Pocket.HELD).order_by("id").values_list("at", flat=True)
-    first = hold_times[0] if hold_times else None
-    for at in hold_times:
-        if at != first and not any(since <= at <= over.get(attempt, at) for attempt, since in claimed.items()):
-            yield f"credits were held for job {job.pk} at {at}, when no attempt was running"
 
 
 @dataclass(frozen=True, kw_only=True)

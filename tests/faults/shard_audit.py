@@ -164,16 +164,6 @@ def read() -> Audit:
     return audit
 
 
-def sharded_attempts() -> set[tuple[int, int]]:
-    """Return the jobs and attempts with shards."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT DISTINCT (new ->> 'job_id')::bigint, (new ->> 'attempt')::int FROM fault_audit"
-            " WHERE source = 'jobs_shardedstage' AND new IS NOT NULL"
-        )
-        return set(cursor.fetchall())
-
-
 def changes() -> Iterator[Change]:
     """Yield all changes in order."""
     with connection.cursor() as cursor:
