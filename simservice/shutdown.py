@@ -1,5 +1,6 @@
 """Shutdown of a worker: it claims no more jobs, and later returns the running ones to the queue."""
 
+import math
 import threading
 import time
 
@@ -33,11 +34,16 @@ class Stop:
         """Wait for `seconds`, or until a stop is requested."""
         self._requested.wait(seconds)
 
-    def has_time(self) -> bool:
-        """Return whether running jobs may continue: for `STOP_SECONDS` after the request."""
+    @property
+    def seconds_left(self) -> float:
+        """Return how much longer running jobs may continue: for `STOP_SECONDS` after the request."""
         if self.requested_at is None:
-            return True
-        return not self.at_once and time.monotonic() - self.requested_at < settings.STOP_SECONDS
+            return math.inf
+        return 0.0 if self.at_once else self.requested_at + settings.STOP_SECONDS - time.monotonic()
+
+    def has_time(self) -> bool:
+        """Return whether running jobs may continue."""
+        return self.seconds_left > 0
 
 
 # Of this process.
