@@ -1,8 +1,9 @@
 """What a killed worker costs a long job: `python -m bench.recovery --minutes 10 --kills 20`.
 
 Four worker processes of one slot each run the same job twice: undisturbed, and while one of them is killed every
-minute. Then the conductor of each of many short jobs is killed after half of its shards. Prints the figures with
-their aims; the exit status is 1 if one is missed.
+minute. Then short jobs are disturbed after half of their shards: the conductor of each is killed, and one is paused
+and resumed after its conductor has been stopped. Prints the figures with their aims; the exit status is 1 if one is
+missed.
 """
 
 import argparse
@@ -18,18 +19,20 @@ from typing import Any, Self
 import psutil
 
 from bench import lab, processes
-from bench.callers import Caller
-from bench.lab import SLOTS, LocalStack, column, number, started_worker
+from bench.callers import JOBS, Caller
+from bench.lab import SLOTS, LocalStack, number, started_worker
 from bench.results import current_commit, formatted
 
 KILL_SECONDS = 60.0
 RESTART_SECONDS = 1.0
+PAUSE_SECONDS = 5.0
 # Profilesets of 0.3 s for the long jobs, and of 1.2 s for the short ones, at 0.1 ms for each fight
 LONG_ITERATIONS, SHORT_ITERATIONS = 3_000, 12_000
 SHORT_SETS = 40
 WARM_UP_SETS = 20
 MAX_CREDITS = 10_000_000
 MAX_RATIO, MAX_BILL_DIFFERENCE = 1.05, 0.01
+CLAIMED = "SELECT count(*) FROM jobs_job WHERE id = %s AND status IN ('starting', 'running')"
 ENDED_RUNS = "SELECT sum(wall_ms) FROM jobs_run WHERE job_id = %s"
 LOST_RUNS = "SELECT count(*) FROM jobs_run WHERE job_id = %s AND wall_ms IS NULL"
 DONE_SHARDS = """
@@ -210,29 +213,53 @@ class Recovery:
                 next_kill += kill_seconds
                 killed.append(self.workers.kill(self.random.choice(self.workers.processes())))
             time.sleep(0.1)
-        ended = Ended.read(job_id, killed=killed)
-        self.expect(f"{name}: {ended.lost_runs} runs were lost", holds=ended.lost_runs <= len(killed))
-        self.expect(f"{name}: {ended.repeated_shards} finished shards ran again", holds=not ended.repeated_shards)
-        return ended
+        return self._checked(Ended.read(job_id, killed=killed), name, may_lose=len(killed))
 
     def kill_conductor(self) -> Ended:
         """Run a short job, and kill its conductor after half of its shards."""
-        from jobs.models import Job
+        job_id = self._half_done()
+        killed = [self.workers.kill(self._conductor_of(job_id))]
+        return self._rest_of(job_id, "conductor killed", killed=killed, may_lose=1)
 
+    def pause(self) -> Ended:
+        """Run a short job, pause it after half of its shards, stop its conductor, and resume the job."""
+        job_id = self._half_done()
+        conductor = self._conductor_of(job_id)
+        self.caller.request("POST", f"{JOBS}/{job_id}/pause")
+        while number(CLAIMED, job_id):
+            time.sleep(0.05)
+        self.workers.kill(conductor)
+        time.sleep(PAUSE_SECONDS)
+        self.caller.request("POST", f"{JOBS}/{job_id}/resume")
+        return self._rest_of(job_id, "paused", killed=[], may_lose=SLOTS)
+
+    def _half_done(self) -> int:
+        """Submit a short job, and wait until half of its shards are done; return its id."""
         self.workers.wait_until_idle()
         job_id = self.submit(SHORT_SETS, iterations=SHORT_ITERATIONS)
-        while (done := column(DONE_SHARDS, job_id, job_id)[0]) < 0.5:
+        while number(DONE_SHARDS, job_id, job_id) < 0.5:
             time.sleep(0.05)
-        conductor = Job.objects.get(pk=job_id).worker.split(":")[1]
-        (process,) = (each for each in self.workers.processes() if str(each.pid) == conductor)
-        killed = [self.workers.kill(process)]
+        return job_id
+
+    def _conductor_of(self, job_id: int) -> psutil.Process:
+        """Return the worker process that has a job."""
+        from jobs.models import Job
+
+        pid = int(Job.objects.get(pk=job_id).worker.split(":")[1])
+        return next(process for process in self.workers.processes() if process.pid == pid)
+
+    def _rest_of(self, job_id: int, name: str, *, killed: list[float], may_lose: int) -> Ended:
+        """Wait for the end of a disturbed job."""
         while _is_active(job_id):
             self.workers.restart_due()
             time.sleep(0.05)
-        ended = Ended.read(job_id, killed=killed)
-        name = f"conductor killed after {100 * done:.0f} % of the shards"
-        self.expect(f"{name}: {ended.lost_runs} runs were lost", holds=ended.lost_runs <= 1)
-        self.expect(f"{name}: {ended.repeated_shards} finished shards ran again", holds=not ended.repeated_shards)
+        return self._checked(Ended.read(job_id, killed=killed), name, may_lose=may_lose)
+
+    def _checked(self, ended: Ended, name: str, *, may_lose: int) -> Ended:
+        """Note whether a job has lost more running shards than it may, or a finished one."""
+        self.expect(f"{name}: {ended.lost_runs} runs were lost", holds=ended.lost_runs <= may_lose)
+        repeated = f"{name}: {ended.repeated_shards} finished shards ran again"
+        self.expect(repeated, holds=not ended.repeated_shards)
         return ended
 
     def expect(self, failure: str, *, holds: bool) -> None:
@@ -286,9 +313,8 @@ def _print_long(recovery: Recovery, *, minutes: float) -> None:
 
 def _print_short(recovery: Recovery, *, kills: int) -> None:
     """Run the short jobs and print each."""
-    jobs = [recovery.kill_conductor() for _ in range(kills)]
-    if jobs:
-        sys.stdout.write(formatted([HEADER, *(job.row(f"short {n}") for n, job in enumerate(jobs, start=1))]))
+    jobs = [recovery.kill_conductor().row(f"conductor killed {index + 1}") for index in range(kills)]
+    sys.stdout.write(formatted([HEADER, *jobs, recovery.pause().row("paused")]))
 
 
 if __name__ == "__main__":
