@@ -1,7 +1,8 @@
 """Files of shards in the artifact storage: the report and the logs of one try, for the conductor to merge.
 
-Their names contain the job, the attempt, the stage, the shard and the try, so no two tries share a file. They begin
-with the job's id, so retention removes those that a lost conductor leaves behind.
+Their names contain the job, the attempt that created the stage, the stage, the shard and the try, so no two tries
+share a file, and a later attempt finds them. They begin with the job's id, so retention removes those that a lost
+conductor leaves behind.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ KINDS = (Artifact.Kind.JSON_REPORT, Artifact.Kind.STDOUT_LOG, Artifact.Kind.STDE
 
 def name_of(stage: ShardedStage, kind: Artifact.Kind, *, number: int, try_number: int) -> str:
     """Return the path of a try's file in the storage."""
-    shard = f"{stage.attempt}.{stage.stage}.shard.{number}.{try_number}"
+    shard = f"{stage.creator}.{stage.stage}.shard.{number}.{try_number}"
     return f"{artifact_files.folder_of(stage.job_id)}/{stage.job_id}-{shard}-{kind}.gz"
 
 

@@ -145,6 +145,18 @@ def move(
     return MoveResult.DONE
 
 
+def note(job: Job, reason: str) -> None:
+    """Record something about the attempt that does not change the job's status."""
+    JobEvent.objects.create(
+        job_id=job.pk,
+        at=Now(),
+        from_status=job.status,
+        to_status=job.status,
+        attempt=job.attempt,
+        reason=reason[:500],
+    )
+
+
 def mark_queued(job: Job) -> MoveResult:
     """Record that a pending job was announced to the workers. One statement. Raises IllegalTransition."""
     require(job.status, Status.QUEUED, JobMove.ANNOUNCE)
@@ -315,7 +327,10 @@ def requeue(
 
 
 def end_lost_runs(job: Job) -> None:
-    """Mark the unfinished runs of the attempt as lost. Their duration is unknown."""
+    """Mark the unfinished runs of the slot that had the job as lost. Their duration is unknown.
+
+    Helpers finish their shards for the next attempt.
+    """
     run(SQL["end_lost_runs"], values={"job_id": job.pk, "attempt": job.attempt})
 
 
