@@ -188,6 +188,7 @@ class Recovery:
     def __init__(self, stack: LocalStack, workers: Workers, caller: Caller, *, seed: int) -> None:
         self.stack, self.workers, self.caller = stack, workers, caller
         self.random = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self.rows: list[tuple[str, ...]] = [HEADER]
         self.missed: list[str] = []
 
     def submit(self, sets: int, *, iterations: int) -> int:
@@ -213,15 +214,17 @@ class Recovery:
                 next_kill += kill_seconds
                 killed.append(self.workers.kill(self.random.choice(self.workers.processes())))
             time.sleep(0.1)
-        return self._checked(Ended.read(job_id, killed=killed), name, may_lose=len(killed))
+        ended = Ended.read(job_id, killed=killed)
+        self._check(ended, name, may_lose=len(killed))
+        return ended
 
-    def kill_conductor(self) -> Ended:
+    def kill_conductor(self) -> None:
         """Run a short job, and kill its conductor after half of its shards."""
         job_id = self._half_done()
         killed = [self.workers.kill(self._conductor_of(job_id))]
-        return self._rest_of(job_id, "conductor killed", killed=killed, may_lose=1)
+        self._end(job_id, "conductor killed", killed=killed, may_lose=1)
 
-    def pause(self) -> Ended:
+    def pause(self) -> None:
         """Run a short job, pause it after half of its shards, stop its conductor, and resume the job."""
         job_id = self._half_done()
         conductor = self._conductor_of(job_id)
@@ -231,7 +234,7 @@ class Recovery:
         self.workers.kill(conductor)
         time.sleep(PAUSE_SECONDS)
         self.caller.request("POST", f"{JOBS}/{job_id}/resume")
-        return self._rest_of(job_id, "paused", killed=[], may_lose=SLOTS)
+        self._end(job_id, "paused", killed=[], may_lose=SLOTS)
 
     def _half_done(self) -> int:
         """Submit a short job, and wait until half of its shards are done; return its id."""
@@ -248,19 +251,20 @@ class Recovery:
         pid = int(Job.objects.get(pk=job_id).worker.split(":")[1])
         return next(process for process in self.workers.processes() if process.pid == pid)
 
-    def _rest_of(self, job_id: int, name: str, *, killed: list[float], may_lose: int) -> Ended:
-        """Wait for the end of a disturbed job."""
+    def _end(self, job_id: int, name: str, *, killed: list[float], may_lose: int) -> None:
+        """Wait for the end of a disturbed job, and check it."""
         while _is_active(job_id):
             self.workers.restart_due()
             time.sleep(0.05)
-        return self._checked(Ended.read(job_id, killed=killed), name, may_lose=may_lose)
+        self._check(Ended.read(job_id, killed=killed), name, may_lose=may_lose)
 
-    def _checked(self, ended: Ended, name: str, *, may_lose: int) -> Ended:
-        """Note whether a job has lost more running shards than it may, or a finished one."""
+    def _check(self, ended: Ended, name: str, *, may_lose: int) -> None:
+        """Print a job, and note whether it has lost more running shards than it may, or a finished one."""
+        self.rows.append(ended.row(name))
+        print(formatted(self.rows).splitlines()[-1], file=sys.stderr, flush=True)
         self.expect(f"{name}: {ended.lost_runs} runs were lost", holds=ended.lost_runs <= may_lose)
         repeated = f"{name}: {ended.repeated_shards} finished shards ran again"
         self.expect(repeated, holds=not ended.repeated_shards)
-        return ended
 
     def expect(self, failure: str, *, holds: bool) -> None:
         if not holds:
@@ -284,6 +288,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.recovery")
     parser.add_argument("--minutes", type=float, default=10, help="length of the long jobs; 0 skips them")
     parser.add_argument("--kills", type=int, default=20, help="short jobs whose conductor is killed")
+    parser.add_argument("--pauses", type=int, default=1, help="short jobs that are paused and resumed")
     parser.add_argument("--seed", type=int, default=41)
     arguments = parser.parse_args()
     lab.clean_up_when_terminated()
@@ -296,25 +301,17 @@ def main() -> int:
         Plan.objects.filter(name="bench").update(max_credits_per_job=MAX_CREDITS, max_parallel_slots=SLOTS)
         recovery = Recovery(stack, workers, caller, seed=arguments.seed)
         recovery.warm_up()
-        _print_long(recovery, minutes=arguments.minutes)
-        _print_short(recovery, kills=arguments.kills)
+        if arguments.minutes:
+            undisturbed = recovery.run("undisturbed", minutes=arguments.minutes, kill_seconds=None)
+            killed = recovery.run("a kill a minute", minutes=arguments.minutes, kill_seconds=KILL_SECONDS)
+            recovery.compare(undisturbed, killed)
+        for _ in range(arguments.kills):
+            recovery.kill_conductor()
+        for _ in range(arguments.pauses):
+            recovery.pause()
+    sys.stdout.write(formatted(recovery.rows))
     print(f"Commit {current_commit()}. Missed:", *(recovery.missed or ["nothing"]), sep="\n")
     return 1 if recovery.missed else 0
-
-
-def _print_long(recovery: Recovery, *, minutes: float) -> None:
-    """Run the long job undisturbed and with kills, and print both."""
-    if minutes:
-        undisturbed = recovery.run("undisturbed", minutes=minutes, kill_seconds=None)
-        killed = recovery.run("killed", minutes=minutes, kill_seconds=KILL_SECONDS)
-        sys.stdout.write(formatted([HEADER, undisturbed.row("undisturbed"), killed.row("a kill a minute")]))
-        recovery.compare(undisturbed, killed)
-
-
-def _print_short(recovery: Recovery, *, kills: int) -> None:
-    """Run the short jobs and print each."""
-    jobs = [recovery.kill_conductor().row(f"conductor killed {index + 1}") for index in range(kills)]
-    sys.stdout.write(formatted([HEADER, *jobs, recovery.pause().row("paused")]))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from redis import Redis
 from jobs.artifacts import credentials
 from jobs.artifacts.credentials import GameCredentials
 from jobs.models import Job, Run, Shard
+from jobs.queue import announcements
 from simc.command import CREDENTIALS_NAME
 from tests.factories import make_job
 from tests.faults.redis_server import RedisServer
@@ -48,14 +49,16 @@ def test_a_stopped_worker_ends_or_returns_its_job(
 
 def test_a_drain_of_the_conductor_costs_nothing(open_directory: Path) -> None:
     make_simulator(open_directory, seconds=0.5)
-    job = make_job(text=PROFILE, parallel_slots=2)
-    with worker(open_directory) as conductor:
-        wait_until(lambda: status_of(job) == "running")
-        with worker(open_directory):
-            wait_until(lambda: Shard.objects.filter(status="running").count() == 2, seconds=20)
-            conductor.send_signal(signal.SIGTERM)
-            assert conductor.wait(15) == 0
-            wait_until(lambda: status_of(job) == "completed", seconds=20)
+    with worker(open_directory) as one, worker(open_directory) as other:
+        for process in (one, other):
+            wait_until_alive(process)
+        job = make_job(text=PROFILE, parallel_slots=2)
+        announcements.replenish()
+        wait_until(lambda: Shard.objects.filter(status="running", number__gt=0).count() == 2)
+        conductor = one if f":{one.pid}:" in Job.objects.get(pk=job.pk).worker else other
+        conductor.send_signal(signal.SIGTERM)
+        assert conductor.wait(15) == 0
+        wait_until(lambda: status_of(job) == "completed")
     runs = Run.objects.filter(job=job)
     assert set(runs.values_list("attempt", flat=True)) == {1, 2}
     assert not runs.filter(wall_ms=None).exists()
