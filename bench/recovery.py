@@ -69,11 +69,10 @@ class Ended:
 
         job = Job.objects.get(pk=job_id)
         assert job.status == "completed", job.status_reason
-        assert job.started_at
         assert job.completed_at
         summary: Any = job.summary
         return cls(
-            minutes=(job.completed_at - job.started_at).total_seconds() / 60,
+            minutes=(job.completed_at - job.created_at).total_seconds() / 60,
             simulator_seconds=number(ENDED_RUNS, job_id) / 1000 + sum(killed),
             kills=len(killed),
             lost_runs=int(number(LOST_RUNS, job_id)),
@@ -214,15 +213,14 @@ class Recovery:
                 next_kill += kill_seconds
                 killed.append(self.workers.kill(self.random.choice(self.workers.processes())))
             time.sleep(0.1)
-        ended = Ended.read(job_id, killed=killed)
-        self._check(ended, name, may_lose=len(killed))
-        return ended
+        return self._check(Ended.read(job_id, killed=killed), name, may_lose=len(killed))
 
     def kill_conductor(self) -> None:
         """Run a short job, and kill its conductor after half of its shards."""
         job_id = self._half_done()
         killed = [self.workers.kill(self._conductor_of(job_id))]
-        self._end(job_id, "conductor killed", killed=killed, may_lose=1)
+        ended = self._end(job_id, "conductor killed", killed=killed, may_lose=1)
+        self.expect("a conductor was killed too late", holds=ended.attempts == 2)
 
     def pause(self) -> None:
         """Run a short job, pause it after half of its shards, stop its conductor, and resume the job."""
@@ -251,20 +249,21 @@ class Recovery:
         pid = int(Job.objects.get(pk=job_id).worker.split(":")[1])
         return next(process for process in self.workers.processes() if process.pid == pid)
 
-    def _end(self, job_id: int, name: str, *, killed: list[float], may_lose: int) -> None:
+    def _end(self, job_id: int, name: str, *, killed: list[float], may_lose: int) -> Ended:
         """Wait for the end of a disturbed job, and check it."""
         while _is_active(job_id):
             self.workers.restart_due()
             time.sleep(0.05)
-        self._check(Ended.read(job_id, killed=killed), name, may_lose=may_lose)
+        return self._check(Ended.read(job_id, killed=killed), name, may_lose=may_lose)
 
-    def _check(self, ended: Ended, name: str, *, may_lose: int) -> None:
+    def _check(self, ended: Ended, name: str, *, may_lose: int) -> Ended:
         """Print a job, and note whether it has lost more running shards than it may, or a finished one."""
         self.rows.append(ended.row(name))
         print(formatted(self.rows).splitlines()[-1], file=sys.stderr, flush=True)
         self.expect(f"{name}: {ended.lost_runs} runs were lost", holds=ended.lost_runs <= may_lose)
         repeated = f"{name}: {ended.repeated_shards} finished shards ran again"
         self.expect(repeated, holds=not ended.repeated_shards)
+        return ended
 
     def expect(self, failure: str, *, holds: bool) -> None:
         if not holds:
