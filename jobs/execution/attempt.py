@@ -106,7 +106,7 @@ def _run_to_end(job: Job, lease: Lease) -> None:
     try:
         outcome = _run_stages(job, lease, stored, sharded)
         if lease.retry(lambda: conclude(job, outcome, stored)):
-            _remove_stages(job, sharded)
+            _remove_stages(job, lease, sharded)
         if outcome.sim_duration_ms:
             machine.record_success()
     except (GivesUp, DatabaseError):
@@ -120,14 +120,14 @@ def _run_to_end(job: Job, lease: Lease) -> None:
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
         if lease.retry(lambda: conclude(job, job_moves.INTERNAL, [])):
-            _remove_stages(job, sharded)
+            _remove_stages(job, lease, sharded)
 
 
-def _remove_stages(job: Job, sharded: list[ShardedStage]) -> None:
+def _remove_stages(job: Job, lease: Lease, sharded: list[ShardedStage]) -> None:
     """Remove the sharded stages of a job that has ended. If that fails, the sweep and retention do it later."""
     if sharded or job.attempt > 1:
-        with suppress(DatabaseError):
-            kept_stages.remove(job)
+        with suppress(LeaseLost):
+            lease.retry(lambda: kept_stages.remove(job))
 
 
 def _discard(job: Job, stored: list[Artifact]) -> None:

@@ -67,6 +67,10 @@ class KeptStages:
 
 
 def remove(job: Job) -> None:
-    """Remove the rows and the files of the sharded stages of a job that has ended. Raises a database error."""
+    """Remove the files and the rows of the sharded stages of a job that has ended; safe to repeat.
+
+    Raises a database error.
+    """
     for stage in ShardedStage.objects.filter(job=job).defer("base_text"):
-        shard_files.remove_all(stage, shard_moves.remove_stage(stage.pk))
+        shard_files.remove_all(stage, dict(stage.shards.values_list("number", "try_number")))
+        shard_moves.remove_stage(stage.pk)

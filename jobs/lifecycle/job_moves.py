@@ -69,7 +69,7 @@ CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
 class Outcome:
     """The end of a job. `sim_duration_ms` and `slots_used` are None if no simulator process ran.
 
-    `slots_used` is the number of slots that ran simulators in the last attempt.
+    `slots_used` is the number of slots that ran simulators to their end.
     `warnings` are those of a job without a summary, which otherwise has them.
     `details` are those of the result as `jobs.results.details.packed` returns them. `ranking` is the list of all
     profilesets (`jobs/results/rankings.py`) if the summary lists only some. `percent` is the progress, None for
@@ -145,8 +145,9 @@ def move(
     return MoveResult.DONE
 
 
-def note(job: Job, reason: str) -> None:
-    """Record something about the attempt that does not change the job's status."""
+def record_restart(job: Job, reason: str) -> None:
+    """Record that the attempt starts stages again. Call this with the job's row locked."""
+    require(job.status, job.status, JobMove.RESTART_EARLY, JobMove.RESTART)
     JobEvent.objects.create(
         job_id=job.pk,
         at=Now(),

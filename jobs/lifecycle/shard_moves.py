@@ -278,14 +278,13 @@ def discard_stages(job: Job, *, first: int, reason: str) -> list[tuple[int, int,
             return None
         rows = run(SQL["discard_stages"], values={"job_id": job.pk, "first": first})
         if rows:
-            job_moves.note(job, reason)
+            job_moves.record_restart(job, reason)
     return rows
 
 
-def remove_stage(stage_id: int) -> dict[int, int]:
-    """Remove a stage and its shards if its job has ended. Return the number of tries of each removed shard."""
-    rows = run(job_moves.SQL["lock_sharded_stage"], SQL["remove_stage"], values={"stage_id": stage_id})
-    return {number: tries for _, number, tries in rows}
+def remove_stage(stage_id: int) -> bool:
+    """Remove a stage and its shards if its job has ended. Return False if it has not, or if nothing is left."""
+    return bool(run(job_moves.SQL["lock_sharded_stage"], SQL["remove_stage"], values={"stage_id": stage_id}))
 
 
 def remove_void_stages() -> int:

@@ -203,7 +203,7 @@ removed_shards AS (
 SELECT stage_id, number, try_number FROM removed_shards
 
 -- name: remove_stage
--- Remove a stage whose job has ended, with its shards. Return their numbers and tries.
+-- Remove a stage whose job has ended, with its shards. Return the removed shards.
 WITH removed AS (
     DELETE FROM jobs_shardedstage AS stage
     WHERE id = %(stage_id)s AND NOT EXISTS (SELECT FROM jobs_job WHERE id = stage.job_id AND status IN {active})
