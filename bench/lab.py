@@ -139,11 +139,16 @@ def compiled_simulator(folder: Path) -> Path:
 @contextmanager
 def second_worker(*, slots: int) -> Iterator[None]:
     """Run another simulation worker of the stack during the block."""
-    worker = ["worker", "--hostname", "second@%h", "--queues", "sim.high,sim.standard,sim.background"]
-    pool = ["--pool", "threads", "--concurrency", str(slots), "--without-mingle", "--without-gossip"]
-    command = [sys.executable, "-m", "celery", "--app", "simservice", *worker, *pool]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with started_worker("second", slots=slots) as process:
         try:
             yield
         finally:
             process.terminate()
+
+
+def started_worker(name: str, *, slots: int) -> "subprocess.Popen[bytes]":
+    """Start another simulation worker of the stack."""
+    worker = ["worker", "--hostname", f"{name}@%h", "--queues", "sim.high,sim.standard,sim.background"]
+    pool = ["--pool", "threads", "--concurrency", str(slots), "--without-mingle", "--without-gossip"]
+    command = [sys.executable, "-m", "celery", "--app", "simservice", *worker, *pool]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

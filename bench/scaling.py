@@ -39,9 +39,9 @@ def measure(stack: LocalStack, *, quick: bool) -> Values:
     }
 
 
-def profile(count: int, *, staged: bool) -> str:
-    """Return a profile whose best profileset is `set0`. If it runs in stages, it has the default precision."""
-    numbers = "" if staged else f"iterations={ITERATIONS}"
+def profile(count: int, *, iterations: int | None) -> str:
+    """Return a profile whose best profileset is `set0`. Without `iterations`, it has the default precision."""
+    numbers = f"iterations={iterations}" if iterations else ""
     lines = (f'profileset."set{number}"+=trinket1=stone,id={number},ilevel=600' for number in range(count))
     return "\n".join(['mage="Sleeper"', "level=80", "spec=frost", numbers, *lines, ""])
 
@@ -50,7 +50,8 @@ def _efficiency(stack: LocalStack, caller: Caller, *, slots: int, sets: int, sta
     """Run a job on `slots` slots; return the share of their time in which simulators slept."""
     Plan.objects.filter(name="bench").update(max_parallel_slots=slots)
     before = processes.cpu_seconds(stack.supervisor)
-    job_id = caller.submit(profile(sets, staged=staged), multiStage=staged)
+    text = profile(sets, iterations=None if staged else ITERATIONS)
+    job_id = caller.submit(text, multiStage=staged)
     stack.drain()
     cpu = sum(processes.spent(before, processes.cpu_seconds(stack.supervisor)).values())
     job = Job.objects.get(pk=job_id)

@@ -164,6 +164,14 @@ class ProgressMeter:
         return max(0, self._latest_phase - 1)
 
     @property
+    def seconds_left(self) -> float | None:
+        """Return the seconds that the run still needs at its pace since the first update, None if unknown."""
+        if self.began_at is None or self.percent <= self.began_percent:
+            return None
+        pace = (self._clock() - self.began_at) / (self.percent - self.began_percent)
+        return pace * (100 - self.percent)
+
+    @property
     def finished_phases(self) -> list[Phase]:
         """Return the last update of each ended phase."""
         return [phase for number, phase in sorted(self._phases.copy().items()) if number < self._latest_phase]

@@ -3,6 +3,7 @@
 After a drain, which an operator requests for a machine, the worker claims jobs again.
 """
 
+import math
 import threading
 import time
 
@@ -50,14 +51,26 @@ class Stop:
         """Return when running jobs were first asked to end, None if they were not."""
         return min((at for at in (self.requested_at, self.drained_at) if at is not None), default=None)
 
+    @property
+    def is_ending(self) -> bool:
+        """Return whether running jobs were asked to end, by a stop or a drain."""
+        return self.began_at is not None
+
     def wait(self, seconds: float) -> None:
         """Wait for `seconds`, or until a stop is requested."""
         self._requested.wait(seconds)
 
-    def has_time(self) -> bool:
-        """Return whether running jobs may continue: for `STOP_SECONDS` after the request."""
+    @property
+    def seconds_left(self) -> float:
+        """Return how much longer running jobs may continue: for `STOP_SECONDS` after they were asked to end."""
         began_at = self.began_at
-        return began_at is None or (not self.at_once and time.monotonic() - began_at < settings.STOP_SECONDS)
+        if began_at is None:
+            return math.inf
+        return 0.0 if self.at_once else began_at + settings.STOP_SECONDS - time.monotonic()
+
+    def has_time(self) -> bool:
+        """Return whether running jobs may continue."""
+        return self.seconds_left > 0
 
 
 # Of this process.

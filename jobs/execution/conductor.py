@@ -115,7 +115,10 @@ class OnlyShard:
         self.work, self.job, self.build, self.limit = work, job, build, limit
         self.scrubber, self.credentials = scrubber, credentials
         callbacks = Callbacks(
-            on_line=progress.on_line, on_line_end=progress.on_line_end, actions=[progress.publish]
+            on_line=progress.on_line,
+            on_line_end=progress.on_line_end,
+            actions=[progress.publish],
+            seconds_left=lambda: progress.estimate.seconds_left,
         )
         self.simulator = SimulatorRun(job, build, limit, callbacks, stage=work.stage.number)
         self.progress = progress
@@ -279,10 +282,13 @@ class Conductor:
         return [first, *others]
 
     def _run_shards(self) -> None:
-        """Run shards in this slot, or wait for others, until none can run any more. Raises what `run` raises."""
+        """Run shards in this slot, or wait for others, until none can run any more. Raises what `run` raises.
+
+        If the worker stops, its next shard would delay the next conductor, and helpers continue without one.
+        """
         while True:
             self.lease.require()
-            if not shutdown.stop.has_time():
+            if shutdown.stop.is_ending and not (shutdown.stop.has_time() and self._is_over()):
                 raise WorkerStops
             self.lease.require_unpaused()
             if self.failure is not None:
@@ -337,6 +343,7 @@ class Conductor:
             on_line_end=self.progress.on_line_end,
             # Helpers can start once the job runs, so wake them before the next observation.
             on_start=self._state if shard.number == 0 else None,
+            seconds_left=self._own_seconds_left,
         )
         try:
             with self.own.lease:
@@ -347,6 +354,10 @@ class Conductor:
             self.lease.retry(partial(shard_moves.return_shard, shard, losses=1))
         finally:
             self.own = None
+
+    def _own_seconds_left(self) -> float | None:
+        # The profilesets of the first shard have one iteration, so its pace changes after the baseline.
+        return self.own_meter.seconds_left if self.own_number else None
 
     def _on_line(self, stream: str, text: str) -> None:
         """Process an update of the output of the shard that this slot runs."""

@@ -77,7 +77,7 @@ def _run(shard: ClaimedShard, stage: ShardedStage, allowance: Allowance) -> None
     def publish() -> None:
         progress.publish_shard(stage, number=shard.number, percent=meter.percent, runs=runs)
 
-    callbacks = Callbacks(on_line=on_line, actions=[publish])
+    callbacks = Callbacks(on_line=on_line, actions=[publish], seconds_left=lambda: meter.seconds_left)
     try:
         ShardRun(shard, stage, allowance, callbacks).run_shard(shard_plan.input_of(shard, stage))
     except (OSError, RuntimeError) as error:

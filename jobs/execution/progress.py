@@ -126,7 +126,7 @@ class ProgressEstimate:
         seconds, percent = self.clock() - meter.began_at, meter.percent - meter.began_percent
         if seconds < MIN_WATCHED_SECONDS or percent < min(MIN_WATCHED_PERCENT, 100 * MIN_RUNS / self.runs):
             return None
-        return seconds / percent * (100 - meter.percent)
+        return meter.seconds_left
 
     def _current_percent(self) -> float:
         if len(self.stages) == 1:

@@ -37,10 +37,14 @@ MAX_TARGET_ERROR = 100
 SMALLEST_NUMBER = sys.float_info.min
 # The digits of a number before its exponent, other than 0
 _NONZERO = re.compile(r"^[^eEpP]*[1-9]")
-# Shards for each slot. More would only add process starts, at 0.1 to 0.3 s each.
-MAX_ROUNDS = 4
+# Rounds of one shard for each slot whose sizes decrease. More would only add process starts, at 0.1 to 0.3 s each.
+DECREASING_ROUNDS = 4
 # A shorter shard would spend too much of its time on its start.
 MIN_SHARD_SECONDS = 2.0
+# A killed process loses at most the time of its shard, and a worker that stops can finish it within `STOP_SECONDS`.
+MAX_SHARD_SECONDS = 15.0
+# The conductor reads the rows of all shards twice a second. With more profilesets, shards are longer.
+MAX_SHARDS = 1_000
 # A profileset's time if it is unknown.
 ASSUMED_SECONDS = 1.0
 # Less cannot be measured.
@@ -381,28 +385,41 @@ def shard_sizes(count: int, *, slots: int, seconds_each: float | None) -> list[i
 
     Both `count` and `slots` are at least 1; `seconds_each` is the expected time of one profileset, None if unknown.
 
-    There are up to four rounds of one shard for each slot. Each shard has the smallest allowed size and a
-    part of the rest, of which each round has twice as much as the next. With too little work for one round, there
-    are fewer shards than slots, all equal.
+    The last four rounds of one shard for each slot have decreasing sizes: each shard has the smallest allowed size
+    and a part of the rest, of which each round has twice as much as the next. If they would exceed the largest
+    allowed size, shards of about that size come first. With too little work for one round, there are fewer shards
+    than slots, all equal.
     """
-    smallest = _smallest(count, seconds_each)
-    rounds = min(MAX_ROUNDS, count // (smallest * slots))
+    smallest, largest = _limits(count, seconds_each)
+    rounds = min(DECREASING_ROUNDS, count // (smallest * slots))
     if not rounds:
         return _evenly(count, count // smallest)
     rest = count - rounds * slots * smallest
+    # What the decreasing rounds can contain in addition if no shard of the first one exceeds the largest size
+    room = slots * (largest - smallest) * (2**rounds - 1) // 2 ** (rounds - 1)
+    first = math.ceil(max(0, rest - room) / (slots * largest)) * slots
+    large = min(rest, first * largest)
+    rest -= large
     extra = [(rest << round_) // (2**rounds - 1) for round_ in reversed(range(rounds))]
     extra[0] += rest - sum(extra)
     sizes = [size for more in extra for size in _evenly(slots * smallest + more, slots)]
-    return sorted(sizes, reverse=True)
+    return sorted([*_evenly(large, min(first, large // smallest)), *sizes], reverse=True)
 
 
-def _smallest(count: int, seconds_each: float | None) -> int:
-    """Return how many profilesets take at least `MIN_SHARD_SECONDS`, at most all."""
+def _limits(count: int, seconds_each: float | None) -> tuple[int, int]:
+    """Return the smallest and the largest number of profilesets in a shard.
+
+    The smallest takes at least `MIN_SHARD_SECONDS`, or contains all. The largest takes at most `MAX_SHARD_SECONDS`,
+    unless that is less than one profileset or makes more than `MAX_SHARDS` shards.
+    """
     seconds = ASSUMED_SECONDS if seconds_each is None else max(seconds_each, MIN_SECONDS)
-    return min(count, max(1, math.ceil(MIN_SHARD_SECONDS / seconds)))
+    smallest = min(count, max(1, math.ceil(MIN_SHARD_SECONDS / seconds)))
+    return smallest, max(smallest, int(MAX_SHARD_SECONDS / seconds), math.ceil(count / MAX_SHARDS))
 
 
 def _evenly(count: int, shards: int) -> list[int]:
+    if not shards:
+        return []
     size, larger = divmod(count, shards)
     return [size + 1] * larger + [size] * (shards - larger)
 

@@ -76,13 +76,15 @@ class BuildReplaced(GivesUp):
 @dataclass(frozen=True, kw_only=True)
 class Callbacks:
     """Functions that a run calls: `on_line` and `on_line_end` with the simulator's output, `on_start` once its
-    start is recorded, and the `actions` twice a second while it runs.
+    start is recorded, the `actions` twice a second while it runs, and `seconds_left` if its worker stops. That
+    estimates how long the simulator still runs; None if unknown.
     """
 
     on_line: OnLine
     on_line_end: OnLineEnd = ignore_line_end
     on_start: Callable[[], object] | None = None
     actions: Sequence[Callable[[], None]] = ()
+    seconds_left: Callable[[], float | None] = lambda: None
 
 
 class SimulatorRun:
@@ -188,12 +190,18 @@ class SimulatorRun:
         ):
             while (ended := process.wait(min(WATCH_SECONDS, max(0.0, limit.seconds_left)))) is None:
                 self.lease.require()
-                if not shutdown.stop.has_time():
-                    raise WorkerStops
+                self._require_time()
                 self.lease.require_unpaused()
                 if reason := limit.stop_reason():
                     return self._stop(process, reason)
         return ended
+
+    def _require_time(self) -> None:
+        """Raise WorkerStops if the worker ends before the simulator would. Another one then starts at once."""
+        if shutdown.stop.is_ending:
+            left = self.callbacks.seconds_left()
+            if not shutdown.stop.has_time() or (left is not None and left > shutdown.stop.seconds_left):
+                raise WorkerStops
 
     def _stop(self, process: ConfinedProcess, reason: StopReason) -> Ended:
         """Stop the process and return how it ended."""

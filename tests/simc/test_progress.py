@@ -152,6 +152,16 @@ class TestProgressMeter:
         assert curve(meter, updates) == [20, 20, 40, 60, 80, 99.9]
         assert meter.label == "Profilesets"
 
+    def test_the_remaining_time_follows_the_pace_since_the_first_update(self) -> None:
+        times = iter([100.0, 104.0])
+        meter = ProgressMeter(clock=lambda: next(times))
+        assert meter.seconds_left is None
+        # The simulator loads its data before the first update.
+        meter.feed(update(done=10, total=50))
+        assert meter.seconds_left is None
+        meter.feed(update(done=20, total=50))
+        assert meter.seconds_left == 12
+
     def test_only_a_finished_run_is_at_100_percent(self) -> None:
         meter = ProgressMeter()
         meter.feed(update(done=1000, total=1000))

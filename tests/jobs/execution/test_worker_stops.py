@@ -13,11 +13,13 @@ from redis import Redis
 
 from jobs.artifacts import credentials
 from jobs.artifacts.credentials import GameCredentials
-from jobs.models import Job
+from jobs.models import Job, Run, Shard
+from jobs.queue import announcements
 from simc.command import CREDENTIALS_NAME
 from tests.factories import make_job
 from tests.faults.redis_server import RedisServer
 from tests.jobs.lanes import message, messages
+from tests.jobs.shards.sharded_runs import PROFILE, make_simulator
 from tests.jobs.simulation_workers import CHANGED, wait_until_alive, worker
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, wait_until
 
@@ -43,6 +45,24 @@ def test_a_stopped_worker_ends_or_returns_its_job(
         process.send_signal(signal.SIGTERM)
         assert process.wait(15) == 0
     assert status_of(job) == status
+
+
+def test_a_drain_of_the_conductor_costs_nothing(open_directory: Path) -> None:
+    make_simulator(open_directory, seconds=0.5)
+    with worker(open_directory) as one, worker(open_directory) as other:
+        for process in (one, other):
+            wait_until_alive(process)
+        job = make_job(text=PROFILE, parallel_slots=2)
+        announcements.replenish()
+        wait_until(lambda: Shard.objects.filter(status="running", number__gt=0).count() == 2)
+        conductor = one if f":{one.pid}:" in Job.objects.get(pk=job.pk).worker else other
+        conductor.send_signal(signal.SIGTERM)
+        assert conductor.wait(15) == 0
+        wait_until(lambda: status_of(job) == "completed")
+    runs = Run.objects.filter(job=job)
+    assert set(runs.values_list("attempt", flat=True)) == {1, 2}
+    assert not runs.filter(wall_ms=None).exists()
+    assert runs.values("shard").distinct().count() == runs.count()
 
 
 @pytest.mark.parametrize("names", [["SIGQUIT"], ["SIGTERM", "SIGQUIT"], ["SIGINT", "SIGINT"]])

@@ -431,6 +431,35 @@ def test_a_conductor_that_shuts_down_returns_the_job(tmp_path: Path, stop: shutd
     assert not Run.objects.filter(ended_at=None).exists()
 
 
+def test_a_conductor_that_stops_passes_the_job_on_after_its_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: shutdown.Stop
+) -> None:
+    make_simulator(tmp_path, seconds=0.2)
+
+    def shut_down() -> None:
+        wait_for_shard(seat=0)
+        stop.request()
+
+    job = during(submit(), shut_down)
+    assert (job.status, job.retried) == ("queued", True)
+    monkeypatch.setattr(shutdown, "stop", shutdown.Stop())
+    attempt.execute(claim())
+    assert_completed(Job.objects.get(pk=job.pk))
+    assert not Run.objects.filter(wall_ms=None).exists()
+    assert set(Run.objects.values_list("attempt", flat=True)) == {1, 2}
+    assert Run.objects.values("shard").distinct().count() == Run.objects.count()
+
+
+def test_a_conductor_that_stops_ends_a_job_whose_shards_have_ended(tmp_path: Path, stop: shutdown.Stop) -> None:
+    make_simulator(tmp_path, seconds=0.2)
+
+    def shut_down() -> None:
+        wait_until(lambda: Shard.objects.exists() and not Shard.objects.filter(status="waiting").exists())
+        stop.request()
+
+    assert_completed(during(submit(), shut_down))
+
+
 # The database and the storage
 
 

@@ -82,6 +82,37 @@ def test_a_worker_that_shuts_down_returns_its_shard_without_a_loss(
     assert Run.objects.get(try_number=1, seat=1).stopped_for == "lost"
 
 
+# Prints the progress of some profilesets of a hundred iterations, of which each takes some seconds.
+PROGRESS = """
+for done in range(100):
+    print(f'Generating Profileset: a 1/{phases} [=>..] {{done}}/100 9.0 1sec', flush=True)
+    time.sleep({seconds})
+"""
+
+
+def test_a_worker_that_stops_returns_a_shard_that_takes_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.STOP_SECONDS = 1000
+    stop = shutdown.Stop()
+    monkeypatch.setattr(shutdown, "stop", stop)
+    stage = stage_on(tmp_path, body=PROGRESS.format(phases=10, seconds=1.5))
+    assert status_after(stage, stop.request) == ("waiting", 0)
+    assert Run.objects.get(try_number=1, seat=1).stopped_for == "lost"
+
+
+@pytest.mark.parametrize("progress", [PROGRESS.format(phases=1, seconds=0.02), "time.sleep(1)"])
+def test_a_worker_that_stops_finishes_a_short_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings, progress: str
+) -> None:
+    settings.STOP_SECONDS = 1000
+    stop = shutdown.Stop()
+    monkeypatch.setattr(shutdown, "stop", stop)
+    # It ends, and its text contains no profilesets.
+    assert status_after(stage_on(tmp_path, body=progress), stop.request) == ("failed", 0)
+    assert Run.objects.get(try_number=1, seat=1).wall_ms
+
+
 def test_a_helpers_lines_have_the_ids_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.execution.shard_plan import MAX_ROUNDS, MIN_SHARD_SECONDS, shard_sizes
+from jobs.execution.shard_plan import (
+    DECREASING_ROUNDS,
+    MAX_SHARD_SECONDS,
+    MAX_SHARDS,
+    MIN_SHARD_SECONDS,
+    shard_sizes,
+)
 
 PROFILESETS = 1_000
 SECONDS_EACH = 0.3
@@ -68,7 +74,7 @@ def test_each_profileset_is_in_one_shard(count: int, slots: int, seconds_each: f
     sizes = shard_sizes(count, slots=slots, seconds_each=seconds_each)
     assert sum(sizes) == count
     assert min(sizes) >= 1
-    assert len(sizes) <= MAX_ROUNDS * slots
+    assert len(sizes) <= MAX_SHARDS + (DECREASING_ROUNDS + 1) * slots
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -78,15 +84,31 @@ def test_shards_are_long_enough(count: int, slots: int, seconds_each: float) -> 
     assert len(sizes) == 1 or min(sizes) * seconds_each >= MIN_SHARD_SECONDS
 
 
+@given(st.integers(1, MAX_SHARDS), st.integers(1, 256), st.floats(0.001, 100))
+def test_a_killed_process_loses_seconds(count: int, slots: int, seconds_each: float) -> None:
+    sizes = shard_sizes(count, slots=slots, seconds_each=seconds_each)
+    # Rounds do not end with whole profilesets, so a shard may contain one more.
+    assert sizes[0] == 1 or (sizes[0] - 1) * seconds_each <= MAX_SHARD_SECONDS
+
+
+@pytest.mark.parametrize("slots", SLOTS)
+@pytest.mark.parametrize("estimate", [SECONDS_EACH, None])
+def test_more_shards_cost_little(slots: int, estimate: float | None) -> None:
+    sizes = shard_sizes(10 * PROFILESETS, slots=slots, seconds_each=estimate)
+    seconds = [SECONDS_EACH] * 10 * PROFILESETS
+    assert sum(seconds) / (slots * makespan(sizes, seconds, slots=slots)) >= 0.95
+
+
 @pytest.mark.parametrize(
     ("count", "slots", "seconds_each", "sizes"),
     [
         (10, 4, 0.1, [10]),
         (40, 4, 0.1, [20, 20]),
         (3, 8, 60.0, [1, 1, 1]),
-        (9, 2, 60.0, [2, 1, 1, 1, 1, 1, 1, 1]),
-        (60, 2, 2.0, [16, 16, 8, 7, 4, 4, 3, 2]),
-        (7, 1, 60.0, [4, 1, 1, 1]),
+        (9, 2, 60.0, [1] * 9),
+        (60, 2, 0.5, [13, 12, 8, 7, 6, 5, 5, 4]),
+        (60, 2, 2.0, [7] * 6 + [5, 4, 2, 2, 2, 1, 1, 1]),
+        (7, 1, 60.0, [1] * 7),
     ],
 )
 def test_large_shards_come_first(count: int, slots: int, seconds_each: float, sizes: list[int]) -> None:
