@@ -202,10 +202,10 @@ def test_a_paused_helper_changes_nothing(
     stored: list[str] = []
     store = artifact_files.store_files
 
-    def recorded(contents: Any) -> None:
+    def recorded(contents: Any) -> dict[str, str]:
         pairs = list(contents)
         stored.extend(name for name, _ in pairs)
-        store(iter(pairs))
+        return store(iter(pairs))
 
     monkeypatch.setattr(artifact_files, "store_files", recorded)
     make_simulator(tmp_path, seconds=0.7)
@@ -226,10 +226,11 @@ def tamper(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], None], *, nu
     """Change the stored report of the first tries of a shard."""
     store = shard_files.store
 
-    def stored(stage: ShardedStage, contents: Any, *, number: int, try_number: int) -> None:
-        store(stage, contents, number=number, try_number=try_number)
+    def stored(stage: ShardedStage, contents: Any, *, number: int, try_number: int) -> dict[str, str]:
+        digests = store(stage, contents, number=number, try_number=try_number)
         if number == wanted and try_number <= tries:
             change(shard_files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number))
+        return digests
 
     wanted = number
     monkeypatch.setattr(shard_files, "store", stored)
