@@ -372,15 +372,17 @@ class JobRanking(models.Model):
 
 
 class ShardedStage(models.Model):
-    """A stage of an attempt that is split into shards, which several slots can run. Deleted when the stage ends.
+    """A stage that is split into shards, which several slots can run. Deleted after the job's end.
 
-    The stage and its shards are void once the job has ended or has another attempt. That is derived from the job
-    and never stored. `funded_ms` is the simulator time that the job's hold pays for in this stage. `allotted_ms` is
-    the time of ended shards and the allowances of running ones.
+    It belongs to the job. After a lost attempt, the next one adopts it with its finished shards. `funded_ms` is the
+    simulator time that the job's hold pays for in this stage. `allotted_ms` is the time of ended shards and the
+    allowances of running ones.
     """
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="sharded_stages", db_index=False)
+    # The attempt that conducts it now, and the one that created it; null if a version before adoption did.
     attempt = models.PositiveSmallIntegerField()
+    created_by_attempt = models.PositiveSmallIntegerField(null=True)
     stage = models.PositiveSmallIntegerField()
     build = models.ForeignKey(Build, on_delete=models.CASCADE, related_name="+", db_index=False)
     # A machine whose file differs leaves the shards to others.
@@ -408,6 +410,11 @@ class ShardedStage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id}#{self.attempt}.{self.stage}"
+
+    @property
+    def creator(self) -> int:
+        """The attempt that created the stage. Names of its files and Redis keys contain it."""
+        return self.created_by_attempt or self.attempt
 
 
 class Shard(models.Model):

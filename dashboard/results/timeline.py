@@ -6,6 +6,7 @@ from typing import Any
 
 from dashboard.results.headline import clock
 from jobs.models import Run
+from jobs.results import labels
 
 # In percent. A short process stays visible.
 LEAST_WIDTH = 0.4
@@ -14,12 +15,12 @@ TICKS = 4
 
 
 def timeline_of(runs: Sequence[Run]) -> dict[str, Any] | None:
-    """Return the timeline of the last attempt, or None unless several slots ran it and all processes have ended.
+    """Return the timeline of a result, or None unless several slots ran it and all processes have ended.
 
     Each slot has its processes as `bars`, and was `busy` for a number of seconds. `height` is in pixels.
     """
     last = max((run.attempt for run in runs), default=0)
-    spans = [(run, run.started_at, run.ended_at) for run in runs if run.attempt == last]
+    spans = [(run, run.started_at, run.ended_at) for run in labels.counted_runs(runs, attempt=last)]
     ended = [(run, start, end) for run, start, end in spans if end is not None]
     if len({run.seat for run, _, _ in ended}) < 2 or len(ended) < len(spans):
         return None
@@ -40,8 +41,8 @@ def timeline_of(runs: Sequence[Run]) -> dict[str, Any] | None:
         for row, (seat, times) in enumerate(sorted(by_seat.items()))
     ]
     marks = [total * number / TICKS for number in range(TICKS + 1)]
-    labels = [clock(mark) if total >= 60 else f"{mark:.1f} s" for mark in marks]
-    return {"seats": seats, "height": len(seats) * ROW_HEIGHT, "seconds": total, "labels": labels}
+    times_at = [clock(mark) if total >= 60 else f"{mark:.1f} s" for mark in marks]
+    return {"seats": seats, "height": len(seats) * ROW_HEIGHT, "seconds": total, "labels": times_at}
 
 
 def _bar(run: Run, start: float, end: float, total: float) -> dict[str, str]:

@@ -19,6 +19,7 @@ from jobs.artifacts import artifact_files, credentials
 from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import ErrorCode, ReturnCause, Status
 from jobs.errors import CredentialStoreUnavailable, GivesUp
+from jobs.execution import kept_stages
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.machine import LOST_PAUSE_SECONDS, MachineFault, RunLost, machine
 from jobs.execution.simulator_run import BuildBroken
@@ -26,7 +27,7 @@ from jobs.execution.stages import run_stages
 from jobs.execution.time_limits import Budget
 from jobs.lifecycle import counters, job_moves
 from jobs.lifecycle.job_moves import BUILD_UNAVAILABLE, Outcome
-from jobs.models import Artifact, Job
+from jobs.models import Artifact, Job, ShardedStage
 from jobs.planning.input_text import CannotRun
 from jobs.queue import claims
 from jobs.queue.expiring_set import ExpiringSet
@@ -101,9 +102,11 @@ def _run_to_end(job: Job, lease: Lease) -> None:
     Raises GivesUp or a database error.
     """
     stored: list[Artifact] = []
+    sharded: list[ShardedStage] = []
     try:
-        outcome = _run_stages(job, lease, stored)
-        lease.retry(lambda: conclude(job, outcome, stored))
+        outcome = _run_stages(job, lease, stored, sharded)
+        if lease.retry(lambda: conclude(job, outcome, stored)):
+            _remove_stages(job, lease, sharded)
         if outcome.sim_duration_ms:
             machine.record_success()
     except (GivesUp, DatabaseError):
@@ -116,7 +119,15 @@ def _run_to_end(job: Job, lease: Lease) -> None:
             raise MachineFault(problem) from error
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
-        lease.retry(lambda: conclude(job, job_moves.INTERNAL, []))
+        if lease.retry(lambda: conclude(job, job_moves.INTERNAL, [])):
+            _remove_stages(job, lease, sharded)
+
+
+def _remove_stages(job: Job, lease: Lease, sharded: list[ShardedStage]) -> None:
+    """Remove the sharded stages of a job that has ended. If that fails, the sweep and retention do it later."""
+    if sharded or job.attempt > 1:
+        with suppress(LeaseLost):
+            lease.retry(lambda: kept_stages.remove(job))
 
 
 def _discard(job: Job, stored: list[Artifact]) -> None:
@@ -127,10 +138,10 @@ def _discard(job: Job, stored: list[Artifact]) -> None:
         logger.warning("job %s attempt %s: files stay until its retention ends", job.pk, job.attempt, exc_info=True)
 
 
-def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
+def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> bool:
     """End the job and save its artifacts' rows; if it belongs to another attempt, discard the artifacts.
 
-    Safe to repeat if the commit succeeded but its response was lost.
+    Return whether this call ended it. Safe to repeat if the commit succeeded but its response was lost.
     """
     with tracing.span("end", outcome=outcome.error_code or outcome.status):
         result = job_moves.finish(job, outcome, artifacts=stored)
@@ -138,10 +149,13 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
         artifact_files.discard(stored)
     recorded = outcome.status if result else f"its end was not recorded ({result.name.lower()})"
     logger.info("job %s attempt %s: %s", job.pk, job.attempt, recorded)
+    return bool(result)
 
 
-def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
-    """Run the job's stages and return its outcome. Artifacts are added to `stored`.
+def _run_stages(job: Job, lease: Lease, stored: list[Artifact], sharded: list[ShardedStage]) -> Outcome:
+    """Run the job's stages and return its outcome.
+
+    Artifacts are added to `stored`, and stages with shards to `sharded`.
 
     A build that cannot be run is marked as broken, unless this machine lacks it. In both cases, a job that has not
     started runs on the next build.
@@ -154,7 +168,7 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
     missing = [*absent_builds.current()]
     while (prepared := registry.prepare(job, missing=missing)) is not None:
         try:
-            return _run_prepared(job, prepared, lease, secrets=secrets, stored=stored)
+            return _run_prepared(job, prepared, lease, secrets=secrets, stored=stored, sharded=sharded)
         except (CannotRun, BuildBroken) as error:
             if not registry.is_installed(prepared.build):
                 logger.warning("the build %s is not on this machine: %s", prepared.build, error)
@@ -173,14 +187,20 @@ def _run_stages(job: Job, lease: Lease, stored: list[Artifact]) -> Outcome:
 
 
 def _run_prepared(
-    job: Job, prepared: Preparation, lease: Lease, *, secrets: GameCredentials | None, stored: list[Artifact]
+    job: Job,
+    prepared: Preparation,
+    lease: Lease,
+    *,
+    secrets: GameCredentials | None,
+    stored: list[Artifact],
+    sharded: list[ShardedStage],
 ) -> Outcome:
     """Run the job's stages on the prepared build. Raises what `run_stages` raises."""
     if prepared.cancel_requested:
         lease.cancelled.set()
     budget = Budget.of(job, hold_credits=prepared.hold_credits)
     build, text = prepared.build, prepared.profile_text
-    return run_stages(job, build, text, lease=lease, budget=budget, secrets=secrets, stored=stored)
+    return run_stages(job, build, text, lease=lease, budget=budget, secrets=secrets, stored=stored, sharded=sharded)
 
 
 def _fetch_credentials(job: Job, lease: Lease) -> GameCredentials | None:

@@ -1,19 +1,18 @@
 """The shards of a stage, conducted by the slot that claimed the job.
 
 A stage of one shard runs as one process in this slot and has no rows. Of several shards, the conductor creates the
-rows, runs unclaimed shards itself, observes the others, and collects all reports. Every write names the attempt, so
-a conductor that lost its lease changes nothing.
+rows, or adopts those of an earlier attempt, runs unclaimed shards itself, observes the others, and collects all
+reports. Every write names the attempt, so a conductor that lost its lease changes nothing.
 """
 
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO
 
-from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from jobs.artifacts.credentials import GameCredentials
@@ -191,19 +190,7 @@ class Conductor:
         self.before_ms = round(limit.ran_before * 1000)
         # Scale factors and plots run in the first shard.
         self.additional_runs = progress.estimate.additional(work.stage)
-        self.stage = ShardedStage(
-            job=job,
-            attempt=job.attempt,
-            stage=work.stage.number,
-            build=build,
-            priority=job.priority,
-            slots=job.parallel_slots,
-            base_text=plan.profile.base,
-            numbers=plan.numbers.lines,
-            funded_ms=self._funded_ms(),
-            slice_ms=self._slice_ms(),
-            created_at=timezone.now(),
-        )
+        self.stage = plan.kept or self._new_stage()
         # This slot and a thread observe the shards, but only one at a time may change the budget and the progress.
         self.observing = threading.Lock()
         self.results = ShardResults(
@@ -218,6 +205,22 @@ class Conductor:
         self.failure: Exception | None = None
         self.ids: Iterator[int] = iter(())
         self.missing: list[dict[str, Any]] = []
+
+    def _new_stage(self) -> ShardedStage:
+        return ShardedStage(
+            job=self.job,
+            attempt=self.job.attempt,
+            created_by_attempt=self.job.attempt,
+            stage=self.work.stage.number,
+            build=self.build,
+            priority=self.job.priority,
+            slots=self.job.parallel_slots,
+            base_text=self.plan.profile.base,
+            numbers=self.plan.numbers.lines,
+            funded_ms=self._funded_ms(),
+            slice_ms=self._slice_ms(),
+            created_at=timezone.now(),
+        )
 
     def _funded_ms(self) -> int:
         """Return how much simulator time the hold pays for in this stage."""
@@ -238,27 +241,26 @@ class Conductor:
 
         Raises LeaseLost, WorkerStops, BuildBroken, BuildReplaced, RunLost, NotStored or a database error.
         """
+        if not (self._adopt() if self.plan.kept else self._create()):
+            raise LeaseLost
+        with (
+            PeriodicThread(self._observe, seconds=OBSERVE_SECONDS, name=f"conductor-{self.job.pk}"),
+            PeriodicThread(self.results.collect, seconds=OBSERVE_SECONDS, name=f"collector-{self.job.pk}"),
+        ):
+            self._run_shards()
+        return self._conclude()
+
+    def _create(self) -> bool:
+        """Create the stage and its shards. Return False if the attempt is over."""
         sha256_of = partial(executables.sha256_of, self.build)
         self.stage.executable_sha256 = simulator_run.tried_twice(sha256_of, OSError, lease=self.lease)
         shards = self._shards()
         self.lease.retry(lambda: self._hold_for(len(shards)))
-        if not self.lease.retry(lambda: shard_moves.create_stage(self.stage, shards, self.job)):
-            raise LeaseLost
-        try:
-            with (
-                PeriodicThread(self._observe, seconds=OBSERVE_SECONDS, name=f"conductor-{self.job.pk}"),
-                PeriodicThread(self.results.collect, seconds=OBSERVE_SECONDS, name=f"collector-{self.job.pk}"),
-            ):
-                self._run_shards()
-            return self._conclude()
-        finally:
-            with suppress(DatabaseError):
-                self._remove()
+        return self.lease.retry(lambda: shard_moves.create_stage(self.stage, shards, self.job))
 
-    def _remove(self) -> None:
-        """Remove the rows of the stage. `close` then removes the files of all tries."""
-        self.results.tries |= dict(Shard.objects.filter(stage=self.stage).values_list("number", "try_number"))
-        shard_moves.remove_stage(self.stage.pk)
+    def _adopt(self) -> bool:
+        """Take over the stage of an earlier attempt. Return False if the attempt is over."""
+        return self.lease.retry(lambda: shard_moves.adopt_stage(self.stage, self.job, funded_ms=self._funded_ms()))
 
     def _shards(self) -> list[Shard]:
         """Return the shards of the stage: the whole profile, then its profilesets in groups."""
@@ -283,7 +285,9 @@ class Conductor:
                 raise WorkerStops
             if self.failure is not None:
                 raise self.failure
-            claim = partial(shard_moves.claim_shard, self.stage.pk, worker=self.job.worker, conducts=True)
+            claim = partial(
+                shard_moves.claim_shard, self.stage.pk, worker=self.job.worker, attempt=self.stage.attempt
+            )
             claimed = self.lease.retry(claim)
             if claimed is not None:
                 self._run_own(claimed)
@@ -363,10 +367,10 @@ class Conductor:
     def _observe(self) -> StageState | None:
         """Return the state of the shards, after handling lost and failed shards, funds, hints and progress.
 
-        Return None if the stage was removed. Raises a database error.
+        Return None if another attempt has the stage. Raises a database error.
         """
         with self.observing:
-            state = shard_moves.read_stage(self.stage.pk)
+            state = shard_moves.read_stage(self.stage)
             if state is None:
                 return None
             self._lose_expired(state)
@@ -379,7 +383,7 @@ class Conductor:
     def _lose_expired(self, state: StageState) -> None:
         """Return lost shards to the queue. After too many losses, give up the attempt."""
         for shard_id, try_number in state.expired:
-            shard_moves.lose_expired(self.stage.pk, shard_id, try_number)
+            shard_moves.lose_expired(self.stage, shard_id, try_number)
         if state.losses >= MAX_LOSSES:
             self.failure = RunLost(f"a shard of stage {self.stage.stage} was lost {state.losses} times")
             if (own := self.own) is not None:
@@ -388,7 +392,7 @@ class Conductor:
     def _stop_if_due(self, state: StageState) -> None:
         """Stop the running shards if one has failed, or if the job was cancelled."""
         self.limit.check_cancellation()
-        if state.failed and shard_moves.stop_stage(self.stage.pk, StopReason.SHARD_FAILED):
+        if state.failed and shard_moves.stop_stage(self.stage, StopReason.SHARD_FAILED):
             # Helpers notice the hint and renew their leases at once.
             cancellation.hint(self.job)
         own = self.own
@@ -411,7 +415,7 @@ class Conductor:
         funded_ms = self._funded_ms()
         if funded_ms <= state.funded_ms:
             return state
-        shard_moves.fund_stage(self.stage.pk, funded_ms=funded_ms)
+        shard_moves.fund_stage(self.stage, funded_ms=funded_ms)
         return replace(state, funded_ms=funded_ms, free_ms=state.free_ms + funded_ms - state.funded_ms)
 
     def _wake_helpers(self, state: StageState) -> None:
@@ -505,7 +509,7 @@ class Conductor:
         return self.results.logs()
 
     def close(self) -> None:
-        """Remove the files of the shards."""
+        """Remove the local files of the shards. Their stored files stay until the job ends."""
         self.results.close()
 
 

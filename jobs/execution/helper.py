@@ -36,6 +36,8 @@ def execute(shard: ClaimedShard) -> None:
     )
     stage = current.filter(pk=shard.stage_id).first()
     if stage is None:
+        with suppress(DatabaseError):
+            shard_moves.return_shard(shard, losses=0)
         return
     name = f"job {stage.job_id} attempt {stage.attempt} shard {shard.number}"
     allowance = Allowance(stage.job, shard, slice_ms=stage.slice_ms)
@@ -48,7 +50,10 @@ def execute(shard: ClaimedShard) -> None:
             with machine.counts_failures():
                 _run(shard, stage, allowance)
         except LeaseLost:
+            # If the attempt ended before the simulator started, the shard waits for the next attempt.
             logger.warning("%s is given up: it belongs to another try, or its attempt is over", name)
+            with suppress(DatabaseError):
+                shard_moves.return_shard(shard, losses=0)
         except GivesUp as error:
             _return(shard, error)
         except DatabaseError:

@@ -439,8 +439,8 @@ def take_shards(stage: ShardedStage) -> tuple[dict[int, float], list[FinishedRun
 
 
 def _key_of(stage: ShardedStage) -> str:
-    return f"shards:{stage.job_id}:{stage.attempt}:{stage.stage}"
+    return f"shards:{stage.job_id}:{stage.creator}:{stage.stage}"
 
 
 def _runs_key_of(stage: ShardedStage) -> str:
-    return f"shard-runs:{stage.job_id}:{stage.attempt}:{stage.stage}"
+    return f"shard-runs:{stage.job_id}:{stage.creator}:{stage.stage}"

@@ -1,7 +1,8 @@
 """Files of shards in the artifact storage: the report and the logs of one try, for the conductor to merge.
 
-Their names contain the job, the attempt, the stage, the shard and the try, so no two tries share a file. They begin
-with the job's id, so retention removes those that a lost conductor leaves behind.
+Their names contain the job, the attempt that created the stage, the stage, the shard and the try, so no two tries
+share a file, and a later attempt finds them. They begin with the job's id, so retention removes those that a lost
+conductor leaves behind.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ KINDS = (Artifact.Kind.JSON_REPORT, Artifact.Kind.STDOUT_LOG, Artifact.Kind.STDE
 
 def name_of(stage: ShardedStage, kind: Artifact.Kind, *, number: int, try_number: int) -> str:
     """Return the path of a try's file in the storage."""
-    shard = f"{stage.attempt}.{stage.stage}.shard.{number}.{try_number}"
+    shard = f"{stage.creator}.{stage.stage}.shard.{number}.{try_number}"
     return f"{artifact_files.folder_of(stage.job_id)}/{stage.job_id}-{shard}-{kind}.gz"
 
 
@@ -62,7 +63,7 @@ class ShardResult:
     """The outcome that the job would have if this were its only shard, and the simulator's warnings.
 
     `stopped_for` is the `StopReason` for which the process was stopped, or None. `has_report` says whether the try
-    stored a report. `digests` are the SHA-256 of its files by kind; none if an older version stored them.
+    stored a report. `digests` are the SHA-256 of its files by kind, none in a stage of an older version.
     """
 
     status: Status
@@ -79,7 +80,9 @@ class ShardResult:
         return Outcome(status=self.status, error_code=self.error_code, reason=self.reason, exit_code=self.exit_code)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        fields = asdict(self)
+        # A conductor of an older version, whose stages have no digests, accepts no other fields.
+        return fields if self.digests else {name: fields[name] for name in fields.keys() - {"digests"}}
 
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> Self:

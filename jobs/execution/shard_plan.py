@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import accumulate
 
 from jobs.lifecycle.shard_moves import ClaimedShard
-from jobs.models import Build, Job, ShardedStage
+from jobs.models import Build, Job, Shard, ShardedStage
 from jobs.planning import past_jobs
 from jobs.planning.multistage import Stage, one_run
 from jobs.planning.past_jobs import PastJob
@@ -79,11 +79,15 @@ class CutProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardPlan:
-    """How a stage is split: its text in parts, its numbers, and the profilesets of each shard but the first."""
+    """How a stage is split: its text in parts, its numbers, and the profilesets of each shard but the first.
+
+    `kept` is the stage of an earlier attempt that is continued, if any.
+    """
 
     profile: CutProfile
     numbers: Precision
     groups: Sequence[Sequence[ProfilesetText]]
+    kept: ShardedStage | None = None
 
 
 def cut(
@@ -209,6 +213,36 @@ def plan(
     profile = cut(text, culled=culled, replicates=replicates, keeps_final_options=stage.is_last)
     lengths = shard_sizes(count, slots=job.parallel_slots, seconds_each=seconds_each)
     return ShardPlan(profile=profile, numbers=numbers, groups=_grouped(profile.profilesets, lengths))
+
+
+def continued(
+    kept: ShardedStage,
+    shards: Sequence[Shard],
+    stage: Stage,
+    *,
+    text: str,
+    analysis: Analysis,
+    culled: AbstractSet[str],
+    replicates: Mapping[str, str],
+) -> ShardPlan | None:
+    """Return the plan that continues a stage of an earlier attempt, or None if its text would now be another.
+
+    `shards` are all of its shards, by number. `text` is the profile with its included files.
+    """
+    remaining = len(analysis.profilesets.keys() - culled)
+    numbers = precision_of(stage, analysis, replicated=len(replicates) == remaining)
+    profile = cut(text, culled=culled, replicates=replicates, keeps_final_options=stage.is_last)
+    lengths = [shard.profilesets for shard in shards[1:]]
+    if (kept.base_text, kept.numbers, sum(lengths)) != (profile.base, numbers.lines, len(profile.profilesets)):
+        return None
+    groups = _grouped(profile.profilesets, lengths)
+    is_same = all(_is_text_of(shard, group, numbers) for shard, group in zip(shards[1:], groups, strict=True))
+    return ShardPlan(profile=profile, numbers=numbers, groups=groups, kept=kept) if is_same else None
+
+
+def _is_text_of(shard: Shard, profilesets: Sequence[ProfilesetText], numbers: Precision) -> bool:
+    """Return whether a shard has these profilesets, with their numbers or, after a rejection, without."""
+    return shard.text in (shard_text(profilesets, numbers=numbers), shard_text(profilesets, numbers=None))
 
 
 def precision_of(stage: Stage, analysis: Analysis, *, replicated: bool) -> Precision:

@@ -75,8 +75,6 @@ class ShardResults:
         self.resources = ExitStack()
         self.folder = self.resources.enter_context(scratch_folder())
         self.collected: dict[int, CollectedShard] = {}
-        # How many tries each shard had, set when the stage ends.
-        self.tries: dict[int, int] = {}
         self.lock = threading.Lock()
         self.failing_since: float | None = None
 
@@ -193,9 +191,9 @@ class ShardResults:
         """Return a shard to the queue. Its next try runs the full baseline, in case the short one was the cause."""
         logger.warning("shard %s of job %s runs again: %s", shard.number, self.stage.job_id, reason)
         text = shard_plan.shard_text(self.groups[shard.number - 1], numbers=None) if shard.number else None
-        # Remove the files first: if the move fails, a later call finds none and rejects the try again.
-        shard_files.remove(self.stage, number=shard.number, try_number=shard.try_number)
-        shard_moves.reject_shard(shard, text=text)
+        # An attempt that has lost the stage moves nothing, and must not remove files.
+        if shard_moves.reject_shard(shard, attempt=self.stage.attempt, text=text):
+            shard_files.remove(self.stage, number=shard.number, try_number=shard.try_number)
 
     def _path(self, number: int, kind: Artifact.Kind) -> Path:
         return self.folder / f"{number}-{kind}.gz"
@@ -255,10 +253,8 @@ class ShardResults:
             raise NotStored(f"the report of the shards cannot be written: {error}") from error
 
     def close(self) -> None:
-        """Remove the fetched files, and the files of all tries from the storage."""
+        """Remove the fetched files."""
         self.resources.close()
-        collected = {number: entry.shard.try_number for number, entry in self.collected.items()}
-        shard_files.remove_all(self.stage, collected | self.tries)
 
 
 def _written(write: Callable[[BinaryIO], None]) -> BinaryIO | None:

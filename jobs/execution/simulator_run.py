@@ -286,7 +286,7 @@ class ShardRun(SimulatorRun):
             stopped_for=ended.stopped_for,
             has_report=has_report,
             warnings=[*outputs.version_warnings(self.build), *outputs.warnings()],
-            digests=digests,
+            digests=digests if self.sharded.created_by_attempt else {},
         )
 
     def _end(self, ended: Ended, result: ShardResult) -> None:

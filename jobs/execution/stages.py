@@ -1,7 +1,7 @@
 """The stages of an attempt: their shards and outputs, and the outcome of the job."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -17,15 +17,17 @@ from jobs.errors import GivesUp
 from jobs.execution import shard_plan, verdict
 from jobs.execution.conductor import Conductor, Contents, OnlyShard, StageResult, StageWork
 from jobs.execution.job_report import JobReport
+from jobs.execution.kept_stages import KeptStages
 from jobs.execution.lease import Lease
 from jobs.execution.outputs import missing, scrubber_of
 from jobs.execution.progress import JobProgress
 from jobs.execution.results import Results
+from jobs.execution.shard_plan import ShardPlan
 from jobs.execution.simulator_run import arguments_of
 from jobs.execution.time_limits import Budget, JobLimit
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.lifecycle.job_moves import Outcome
-from jobs.models import Artifact, Build, Job
+from jobs.models import Artifact, Build, Job, ShardedStage
 from jobs.planning import input_text, multistage, past_jobs
 from jobs.planning.input_text import InputText
 from jobs.planning.multistage import Stage, StagePlan
@@ -51,8 +53,11 @@ def run_stages(
     budget: Budget,
     secrets: GameCredentials | None,
     stored: list[Artifact],
+    sharded: list[ShardedStage],
 ) -> Outcome:
-    """Run a job's stages on a build, and return its outcome. Adds each stored artifact to `stored`.
+    """Run a job's stages on a build, and return its outcome.
+
+    Adds each stored artifact to `stored`, and each stage with shards to `sharded`.
 
     Raises CannotRun if the profile cannot run on the build, GivesUp or a database error.
     """
@@ -62,13 +67,25 @@ def run_stages(
     statistics = past_jobs.recent(job.account_id, stages=count) if count > 1 else None
     limit = JobLimit(job, lease, budget)
     stages = Stages(
-        job, build, found, plan, limit, statistics, submitted=profile_text, secrets=secrets, stored=stored
+        job,
+        build,
+        found,
+        plan,
+        limit,
+        statistics,
+        submitted=profile_text,
+        secrets=secrets,
+        stored=stored,
+        sharded=sharded,
     )
     return stages.run()
 
 
 class Stages:
-    """Runs a job's stages in turn. Adds each stored artifact to `stored`, so that the caller can remove it."""
+    """Runs a job's stages in turn.
+
+    Adds each stored artifact to `stored`, and each stage with shards to `sharded`, for the caller to remove.
+    """
 
     def __init__(
         self,
@@ -82,10 +99,14 @@ class Stages:
         submitted: str,
         secrets: GameCredentials | None,
         stored: list[Artifact],
+        sharded: list[ShardedStage],
     ) -> None:
         self.job, self.build, self.limit, self.lease = job, build, limit, limit.lease
         self.input, self.analysis, self.submitted_text = found, found.analysis, submitted
-        self.plan, self.secrets, self.stored = plan, secrets, stored
+        self.plan, self.secrets, self.stored, self.sharded = plan, secrets, stored, sharded
+        # An attempt whose build broke at its start leaves a stage to itself.
+        may_exist = job.parallel_slots > 1 and (job.attempt > 1 or bool(sharded))
+        self.kept = KeptStages(job, build, limit.lease, may_exist=may_exist)
         self.scrubber = scrubber_of(secrets)
         # The suffix of the names of replicates
         self.suffix = multistage.suffix_for(found.text) if plan.enabled else ""
@@ -96,7 +117,6 @@ class Stages:
         self.wall_ms = 0
         # The figures of an earlier stage
         self.measured: PastJob | None = None
-        self.ran_in_shards = False
         self.ids: Iterator[int] = iter(())
         # Of the artifacts of all stages
         self.first_ids: list[int] = []
@@ -130,7 +150,7 @@ class Stages:
 
     def _slots_used(self) -> int | None:
         """Return how many slots ran simulators, None if none ran. One query if the job ran in shards."""
-        if self.ran_in_shards:
+        if self.sharded:
             return self.lease.retry(lambda: shard_moves.slots_used(self.job)) or None
         return 1 if self.results.stages else None
 
@@ -157,7 +177,6 @@ class Stages:
                 # It was stopped before its first simulator started. Nothing is billed.
                 return job_moves.CANCELLED if stopped_for == StopReason.CANCELLED else shards.result().outcome
             self.wall_ms += wall_ms
-            self.ran_in_shards = self.ran_in_shards or work.shards is not None
             self.lease.require()
             self.ids = shards.ids
             if self.report is not None and not self.first_ids:
@@ -185,7 +204,7 @@ class Stages:
         return outcome
 
     def _work(self, stage: Stage) -> StageWork:
-        """Return what a stage runs, and how it is split into shards. At most one query; none with one slot."""
+        """Return what a stage runs, and how it is split into shards. No query with one slot."""
         culled = self.results.culled
         replicates = multistage.replicates(stage, self.analysis, culled=culled, suffix=self.suffix)
         stage_text = partial(multistage.stage_text, stage, self.input.text, self.analysis, culled=culled)
@@ -200,18 +219,6 @@ class Stages:
             replicated=len(replicates) == self.results.remaining,
             threads=self.job.vcpus,
         )
-        shards = shard_plan.plan(
-            self.job,
-            self.build,
-            stage,
-            text=self.input.text,
-            submitted_text=self.submitted_text,
-            analysis=self.analysis,
-            culled=culled,
-            replicates=replicates,
-            has_html=has_html,
-            measured=self.measured,
-        )
         return StageWork(
             stage=stage,
             number=stage.number if self.plan.enabled else None,
@@ -222,12 +229,31 @@ class Stages:
             suffix=self.suffix if replicates else "",
             asked=asked,
             has_html=has_html,
-            shards=shards,
+            shards=self._shard_plan(stage, replicates=replicates, has_html=has_html),
+        )
+
+    def _shard_plan(self, stage: Stage, *, replicates: Mapping[str, str], has_html: bool) -> ShardPlan | None:
+        """Return how a stage is split, as by an earlier attempt if it can be continued. None for one process."""
+        text, analysis, culled = self.input.text, self.analysis, self.results.culled
+        kept = self.kept.plan(stage, text=text, analysis=analysis, culled=culled, replicates=replicates)
+        return kept or shard_plan.plan(
+            self.job,
+            self.build,
+            stage,
+            text=text,
+            submitted_text=self.submitted_text,
+            analysis=analysis,
+            culled=culled,
+            replicates=replicates,
+            has_html=has_html,
+            measured=self.measured,
         )
 
     def _shards(self, work: StageWork) -> Conductor | OnlyShard:
         if work.shards is not None:
-            return Conductor(work, work.shards, self.job, self.build, self.limit, self.progress)
+            conductor = Conductor(work, work.shards, self.job, self.build, self.limit, self.progress)
+            self.sharded.append(conductor.stage)
+            return conductor
         return OnlyShard(
             work,
             self.job,
@@ -256,7 +282,7 @@ class Stages:
         """Return an outcome with the attempt's usage, credits and results so far."""
         budget = self.limit.budget
         # Shards can leave seconds that none of them could use.
-        is_capped = stopped_for == StopReason.CEILING and not self.ran_in_shards
+        is_capped = stopped_for == StopReason.CEILING and not self.sharded
         charge = budget.charge(self.wall_ms, is_capped=is_capped)
         is_partial = outcome.status != Status.COMPLETED
         if is_partial:

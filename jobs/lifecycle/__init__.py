@@ -9,9 +9,9 @@ the try, that it expects. The first of two moves changes the row; the second fin
 a process that was paused past its lease changes nothing. The move, its `JobEvent`, and everything that must
 happen with it are one transaction: at the end of a job, its bill, its usage, its artifacts and its webhook event.
 
-What it does not promise: that a job runs only once (a lost attempt is repeated, and only one attempt is billed),
-that a caller learns of a move at once (Redis only speeds that up), or that jobs end in the order in which they
-started.
+What it does not promise: that a job runs only once (a lost attempt is repeated, except for its finished shards, and
+each part is billed once), that a caller learns of a move at once (Redis only speeds that up), or that jobs end in
+the order in which they started.
 
 Start with `transitions.py`, the table of all moves. `job_moves.py` and `shard_moves.py` make them, with the SQL
 beside them; `cancellation.py` decides what a request to cancel does. The other modules are effects of a job's

@@ -69,7 +69,7 @@ CANCEL_REQUESTED = Q(cancel_requested_at__isnull=False)
 class Outcome:
     """The end of a job. `sim_duration_ms` and `slots_used` are None if no simulator process ran.
 
-    `slots_used` is the number of slots that ran simulators in the last attempt.
+    `slots_used` is the number of slots that ran simulators to their end.
     `warnings` are those of a job without a summary, which otherwise has them.
     `details` are those of the result as `jobs.results.details.packed` returns them. `ranking` is the list of all
     profilesets (`jobs/results/rankings.py`) if the summary lists only some. `percent` is the progress, None for
@@ -143,6 +143,19 @@ def move(
         )
     job.status, job.attempt = to, attempt
     return MoveResult.DONE
+
+
+def record_restart(job: Job, reason: str) -> None:
+    """Record that the attempt starts stages again. Call this with the job's row locked."""
+    require(job.status, job.status, JobMove.RESTART_EARLY, JobMove.RESTART)
+    JobEvent.objects.create(
+        job_id=job.pk,
+        at=Now(),
+        from_status=job.status,
+        to_status=job.status,
+        attempt=job.attempt,
+        reason=reason[:500],
+    )
 
 
 def mark_queued(job: Job) -> MoveResult:
@@ -315,7 +328,10 @@ def requeue(
 
 
 def end_lost_runs(job: Job) -> None:
-    """Mark the unfinished runs of the attempt as lost. Their duration is unknown."""
+    """Mark the unfinished runs of the slot that had the job as lost. Their duration is unknown.
+
+    Helpers finish their shards for the next attempt.
+    """
     run(SQL["end_lost_runs"], values={"job_id": job.pk, "attempt": job.attempt})
 
 

@@ -112,8 +112,9 @@ sandbox_layers = %(layers)s
 ended_at = statement_timestamp(), stopped_for = 'lost'
 
 -- name: end_lost_runs
--- Record that the unfinished runs of an attempt are lost. Return their ids.
-UPDATE jobs_run SET {lost_run} WHERE job_id = %(job_id)s AND attempt = %(attempt)s AND ended_at IS NULL RETURNING id
+-- Record that the unfinished runs of an attempt's own slot are lost. Return their ids.
+UPDATE jobs_run SET {lost_run}
+WHERE job_id = %(job_id)s AND attempt = %(attempt)s AND seat = 0 AND ended_at IS NULL RETURNING id
 
 -- name: end_run
 -- Record how a run ended, unless it was already recorded as lost. Return `count` ids for the rows of its artifacts.
@@ -150,7 +151,7 @@ WITH ended AS (
     SELECT id, statement_timestamp(), %(from_status)s, status, attempt, coalesce(status_reason, '') FROM ended
 ), lost_runs AS (
     UPDATE jobs_run SET {lost_run} FROM ended
-    WHERE jobs_run.job_id = ended.id AND jobs_run.attempt = ended.attempt AND jobs_run.ended_at IS NULL
+    WHERE jobs_run.job_id = ended.id AND jobs_run.ended_at IS NULL
 ), settling AS (
     SELECT id AS job_id FROM ended
 ), {settlement}, counted AS (

@@ -47,8 +47,11 @@ class JobMove(Move):
     ANNOUNCE = ((Status.PENDING,), (Status.QUEUED,))
     # A worker takes the job: a new attempt with a lease.
     CLAIM = (WAITING, (Status.STARTING,))
-    # The first simulator process of the attempt starts.
+    # The first simulator process of the attempt starts, or it continues a stage of an earlier one.
     START = ((Status.STARTING,), (Status.RUNNING,))
+    # The attempt starts stages again, because it cannot continue those of an earlier one. The status stays.
+    RESTART_EARLY = ((Status.STARTING,), (Status.STARTING,))
+    RESTART = ((Status.RUNNING,), (Status.RUNNING,))
     # The attempt is lost or given up, and another attempt can follow.
     REQUEUE = (CLAIMED, (Status.QUEUED,))
     # The job ends without an attempt: it was cancelled, waited too long, or has no build.
@@ -62,7 +65,7 @@ class ShardMove(Move):
 
     # The conductor splits a stage.
     CREATE = ((), (ShardStatus.WAITING,))
-    # A slot takes the shard: a new try with a lease and an allowance.
+    # A slot takes the shard: a new try with a lease and an allowance. Its losses count until the next attempt.
     CLAIM = ((ShardStatus.WAITING,), (ShardStatus.RUNNING,))
     # The try ends: its report is stored, it was stopped, or it failed.
     END = ((ShardStatus.RUNNING,), (ShardStatus.DONE, ShardStatus.STOPPED, ShardStatus.FAILED))

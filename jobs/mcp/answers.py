@@ -275,7 +275,7 @@ def _short(value: Any) -> str | None:
 
 def explanation(job: models.Job, links: LinkBuilder) -> Explanation:
     """Return why a job ended as it did. The job needs its summary. One query."""
-    newest = models.Run.objects.filter(job=job, attempt=job.attempt).order_by("-id")[:MAX_RUNS]
+    newest = models.Run.objects.filter(job=job).order_by("-id")[:MAX_RUNS]
     ending = endings.ending_of(job, reason=job.status_reason or "", credits_billed=job.credits_consumed)
     code = error_code(job)
     return {

@@ -20,12 +20,13 @@ ENOUGH_JOBS = 3
 DEFAULT_SHARE = 0.15
 
 # The last completed jobs in stages, with the simulator time of each stage: the sum over its shards of the last try,
-# the one that is billed. The index `job_staged` keeps the query from reading other rows.
+# the one that is billed. It can belong to an earlier attempt. The index `job_staged` keeps the query from reading
+# other rows.
 RECENT = """
     SELECT account_id, summary -> 'multiStage' -> 'stages', summary -> 'mainActor' -> 'profilesets' -> 'results',
         ARRAY(SELECT sum(wall_ms)::bigint FROM (
             SELECT DISTINCT ON (stage, shard) stage, coalesce(wall_ms, 0) AS wall_ms FROM jobs_run
-            WHERE job_id = jobs_job.id AND attempt = jobs_job.attempt ORDER BY stage, shard, try_number DESC
+            WHERE job_id = jobs_job.id ORDER BY stage, shard, attempt DESC, try_number DESC
         ) AS counted GROUP BY stage ORDER BY stage), summary -> 'additional_fights'
     FROM jobs_job WHERE multi_stage AND status = 'completed' ORDER BY id DESC LIMIT %s
 """
@@ -127,11 +128,13 @@ ESTIMATOR = 1.96
 PAST_JOBS = """
     SELECT build_id = %s, summary -> 'mainActor', summary #> '{multiStage,stages,-1}',
         summary -> 'additional_fights',
-        (SELECT sum(wall_ms)::bigint FROM jobs_run
-            WHERE job_id = past.id AND attempt = past.attempt
-            AND stage = coalesce((summary #>> '{multiStage,stages,-1,stage}')::int, 1))
+        (SELECT sum(wall_ms)::bigint FROM (
+            SELECT DISTINCT ON (shard) wall_ms FROM jobs_run
+            WHERE job_id = past.id AND stage = coalesce((summary #>> '{multiStage,stages,-1,stage}')::int, 1)
+            ORDER BY shard, attempt DESC, try_number DESC
+        ) AS counted)
     FROM (
-        SELECT id, attempt, build_id, summary FROM jobs_job
+        SELECT id, build_id, summary FROM jobs_job
         WHERE account_id = %s AND status = 'completed' ORDER BY id DESC LIMIT %s
     ) AS past
 """

@@ -49,7 +49,7 @@ def _claim(worker: str, lanes: LaneRange) -> Job | ClaimedShard | None:
         if stage_id is None:
             return None
         if _can_help(stage_id):
-            shard = shard_moves.claim_shard(stage_id, worker=worker, conducts=False, lanes=lanes)
+            shard = shard_moves.claim_shard(stage_id, worker=worker, lanes=lanes)
             if shard is not None:
                 return shard
         # Another slot was faster, or a job that comes first is being claimed.

@@ -112,11 +112,13 @@ def recover(job: Job, *, reason: str = "", guard: Q = job_moves.LEASE_EXPIRED) -
 def lost_attempts(job: Job) -> int:
     """Return how many attempts were lost, the current one included.
 
-    An attempt that was returned, for example by a worker that stops, is no loss.
+    An attempt that was returned, for example by a worker that stops, is no loss, nor is one that ran a shard whose
+    result is kept.
     """
     if job.attempt < settings.MAX_ATTEMPTS:
         return job.attempt
-    return job.attempt - JobEvent.objects.filter(job=job, cause=ReturnCause.RETURNED).count()
+    returned = JobEvent.objects.filter(job=job, cause=ReturnCause.RETURNED).values_list("attempt", flat=True)
+    return job.attempt - len({*returned} | shard_moves.productive_attempts(job))
 
 
 def interrupted(job: Job) -> Outcome:

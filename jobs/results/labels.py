@@ -178,20 +178,30 @@ def advice(job: Job, runs: Sequence[Run]) -> str | None:
         return LEAVE_OUT_HTML
     if job.error_code != ErrorCode.EXECUTION_FAILED:
         return ADVICE.get(job.error_code or "")
-    last = [run for run in runs if run.attempt == job.attempt]
-    if not last and job.has_credentials:
+    if job.has_credentials and not any(run.attempt == job.attempt for run in runs):
         return CREDENTIALS_LOST
+    counted = counted_runs(runs, attempt=job.attempt)
     # All runs are searched: when one shard fails, those of other shards are only stopped.
-    for run in last:
+    for run in counted:
         if run.stopped_for in STOPPED_ADVICE:
             return STOPPED_ADVICE[run.stopped_for]
-    own = [run.exit_code for run in last if not run.stopped_for]
+    own = [run.exit_code for run in counted if not run.stopped_for]
     if any(map(failure_causes.is_crash, own)):
         return CRASHED
     causes = (failure_causes.failure_cause(job.status_reason, code) for code in own)
     return next(
         (CAUSE_ADVICE[cause] for cause in causes if cause in CAUSE_ADVICE), ADVICE[ErrorCode.EXECUTION_FAILED]
     )
+
+
+def counted_runs(runs: Sequence[Run], *, attempt: int) -> list[Run]:
+    """Return the runs of an attempt, and those of earlier ones that it kept: they ended and did not run again."""
+    last = {(run.stage, run.shard): run for run in sorted(runs, key=lambda run: (run.attempt, run.try_number))}
+    return [
+        run
+        for run in runs
+        if run.attempt == attempt or (run.wall_ms is not None and last[run.stage, run.shard] is run)
+    ]
 
 
 def _lacks_only_html(job: Job) -> bool:
@@ -246,6 +256,8 @@ def duration(seconds: float) -> str:
 def event(job_event: JobEvent) -> str:
     """Return the label of an event in a job's history."""
     to = Status(job_event.to_status)
+    if job_event.from_status == job_event.to_status:
+        return f"Attempt {job_event.attempt} cannot continue the finished work and starts it again"
     if job_event.is_return:
         end = "was lost" if job_event.cause == ReturnCause.LOST else "was stopped"
         return f"Attempt {job_event.attempt} {end}; the job returned to its position in the queue"

@@ -40,7 +40,8 @@ CLAIMS = """
         WHERE job_id = claim.job_id AND id < claim.id AND to_status = ANY(%s)
             AND attempt = claim.attempt - 1
     ) AS wait
-    WHERE claim.to_status = 'starting' AND job.ceiling_queue_seconds <> %s AND wait.number IS NOT NULL
+    WHERE claim.to_status = 'starting' AND claim.from_status <> 'starting' AND job.ceiling_queue_seconds <> %s
+        AND wait.number IS NOT NULL
     ORDER BY claim.id
 """
 
@@ -89,7 +90,7 @@ def history_violations(histories: dict[int, History]) -> Iterator[str]:
         if not history or (history[-1].to_status, history[-1].attempt) != (job.status, job.attempt):
             yield f"job {job.pk} does not match its last event"
         for event, following in pairwise(history):
-            claim = following.to_status == Status.STARTING
+            claim = following.to_status == Status.STARTING and following.from_status != Status.STARTING
             if (
                 following.from_status != event.to_status
                 or (event.to_status, following.to_status) not in JobMove.pairs()
@@ -126,14 +127,15 @@ def fencing_violations(histories: dict[int, History]) -> Iterator[str]:
     for job in Job.objects.prefetch_related("artifacts", "runs"):
         history = histories.get(job.pk, [])
         over = {e.attempt: e.at for e in history if e.from_status in CLAIMED and e.to_status not in CLAIMED}
-        claimed = {e.attempt: e.at for e in history if e.to_status == Status.STARTING}
+        claimed = {e.attempt: e.at for e in history if e.from_status in WAITING and e.to_status == Status.STARTING}
         yield from (
             f"job {job.pk} ended at attempt {job.attempt} and has a file of attempt {artifact.attempt}"
             for artifact in job.artifacts.all()
             if artifact.attempt != job.attempt or not (ran(job) or job.error_code == "internal")
         )
         for run in job.runs.all():
-            if run.ended_at is None or late(run, over.get(run.attempt)):
+            # Helpers finish their shards for the next attempt.
+            if run.ended_at is None or late(run, job.completed_at if run.seat else over.get(run.attempt)):
                 yield f"run {run} of job {job.pk} was written after attempt {run.attempt} was over"
         yield from hold_violations(job, claimed, over)
         # Shards are billed by their tries (`shard_violations.bill_violations`).

@@ -31,13 +31,15 @@ from sandbox.process import ConfinedProcess
 # An action at a point, which may return the injected fault, and a function that installs an action.
 Action = Callable[[], object]
 Arm = Callable[[Action], None]
+# Whether an action applies to a call with these named arguments.
+Only = Callable[[Mapping[str, object]], bool]
 # Before a statement, so that a fault can hit while PostgreSQL executes it.
 DELAY_SECONDS = 0.2
 DELAY = f"SELECT pg_sleep({DELAY_SECONDS})"
-ALL: Mapping[str, object] = {}
-# The functions that move shards, and their names in a fault run. `remove_stage` returns nothing.
+# The functions that move shards, and their names in a fault run.
 MOVES = {
     "create_stage": "shards are created",
+    "adopt_stage": "a stage is adopted",
     "renew_shard": "a shard is renewed",
     "end_shard": "a shard ends",
     "return_shard": "a shard is given back",
@@ -54,26 +56,30 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def before(owner: Any, name: str, action: Action, *, only: Mapping[str, object] = ALL) -> None:
+def any_call(_: Mapping[str, object]) -> bool:
+    return True
+
+
+def before(owner: Any, name: str, action: Action, *, only: Only = any_call) -> None:
     """Run an action before each call of a function, or only before calls with certain arguments."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
-        if only.items() <= named.items():
+        if only(named):
             action()
         return function(*args, **named)
 
     setattr(owner, name, reached)
 
 
-def after(owner: Any, name: str, action: Action, *, only: Mapping[str, object] = ALL) -> None:
+def after(owner: Any, name: str, action: Action, *, only: Only = any_call) -> None:
     """Run an action after each call of a function, except claims and moves of shards that changed nothing."""
     function = getattr(owner, name)
 
     def reached(*args: Any, **named: Any) -> Any:
         result = function(*args, **named)
-        may_change_nothing = owner in (claims, shard_moves) and name != "remove_stage"
-        if only.items() <= named.items() and (result or not may_change_nothing):
+        may_change_nothing = owner in (claims, shard_moves)
+        if only(named) and (result or not may_change_nothing):
             action()
         return result
 
@@ -150,14 +156,23 @@ WORKER_POINTS = POINTS | {
     "before credits are extended": partial(before, ledger, "extend"),
     "before credentials are forgotten": partial(before, credentials, "forget"),
 }
-AS_HELPER, AS_CONDUCTOR = {"conducts": False}, {"conducts": True}
+
+
+def as_conductor(named: Mapping[str, object]) -> bool:
+    return "attempt" in named
+
+
+def as_helper(named: Mapping[str, object]) -> bool:
+    return not as_conductor(named)
+
+
 SHARD_POINTS: dict[str, Arm] = {
     **{f"before {title}": partial(before, shard_moves, name) for name, title in MOVES.items()},
     **{f"after {title}": partial(after, shard_moves, name) for name, title in MOVES.items()},
-    "before a helper's claim": partial(before, shard_moves, "claim_shard", only=AS_HELPER),
-    "after a helper's claim": partial(after, shard_moves, "claim_shard", only=AS_HELPER),
-    "before a conductor's claim": partial(before, shard_moves, "claim_shard", only=AS_CONDUCTOR),
-    "after a conductor's claim": partial(after, shard_moves, "claim_shard", only=AS_CONDUCTOR),
+    "before a helper's claim": partial(before, shard_moves, "claim_shard", only=as_helper),
+    "after a helper's claim": partial(after, shard_moves, "claim_shard", only=as_helper),
+    "before a conductor's claim": partial(before, shard_moves, "claim_shard", only=as_conductor),
+    "after a conductor's claim": partial(after, shard_moves, "claim_shard", only=as_conductor),
     "while the claim of a shard runs": during("claim_shard", module=shard_moves),
     "while the end of a shard runs": during("end_shard", module=shard_moves),
     "while the return of a shard runs": during("return_shard", module=shard_moves),

@@ -109,6 +109,27 @@ class StageHistory:
             if change.old is not None and change.new is not None:
                 yield change, change.old, change.new
 
+    @cached_property
+    def adoptions(self) -> set[int]:
+        """Return the transactions in which another attempt took the stage."""
+        return {
+            change.transaction
+            for change in self.changes
+            if change.source == "jobs_shardedstage"
+            and change.old is not None
+            and change.new is not None
+            and change.old["attempt"] != change.new["attempt"]
+        }
+
+    def starts(self) -> Iterator[tuple[Change, Row, int]]:
+        """Yield the starts of shards: the change, the row after it, and the attempt that had the stage."""
+        attempt = 0
+        for change in self.changes:
+            if change.source == "jobs_shardedstage":
+                attempt = change.row["attempt"]
+            elif (change.old or {}).get("status") == "waiting" and change.row["status"] == "running":
+                yield change, change.row, attempt
+
     def transactions(self) -> Iterator[list[Change]]:
         """Yield the changes of each transaction."""
         for _, changes in groupby(self.changes, key=lambda change: change.transaction):
@@ -148,7 +169,7 @@ def sharded_attempts() -> set[tuple[int, int]]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT (new ->> 'job_id')::bigint, (new ->> 'attempt')::int FROM fault_audit"
-            " WHERE source = 'jobs_shardedstage' AND old IS NULL"
+            " WHERE source = 'jobs_shardedstage' AND new IS NOT NULL"
         )
         return set(cursor.fetchall())
 

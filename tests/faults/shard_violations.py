@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain, pairwise
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from django.core.files.storage import default_storage
 from django.db.models import Sum
 
 from billing.models import Entry, Pocket
-from jobs.enums import CLAIMED, ErrorCode, ShardStatus, Status
+from jobs.enums import CLAIMED, TERMINAL, ErrorCode, ShardStatus, Status
+from jobs.enums import WAITING as WAITING_JOB
 from jobs.lifecycle import shard_moves
-from jobs.models import Artifact, Job, Run, Shard, ShardedStage
+from jobs.models import Artifact, Job, JobEvent, Run, Shard, ShardedStage
 from jobs.planning.multistage import SUFFIX
 from jobs.queue import sweep
 from tests.faults import shard_audit
@@ -64,8 +66,11 @@ def stage_violations(history: StageHistory, observed: Observations) -> Iterator[
     yield from state_violations(history)
     for change, old, new in history.updates():
         title = history.title(new)
-        if problem := move_problem(old, new):
+        is_adoption = change.transaction in history.adoptions
+        if problem := (adoption_problem if is_adoption else move_problem)(old, new):
             yield violation(Invariant.ONE_TRY, f"{title} {problem}")
+        if is_adoption:
+            continue
         if old["status"] == RUNNING and change.pid != pid_of(old["worker"]) and not is_recovery(change, old, new):
             yield violation(Invariant.ZOMBIE, f"{title} of {old['worker']} was changed by {change.pid}")
         if is_free_return(change, old, new, observed) and new["losses"] != old["losses"]:
@@ -93,6 +98,15 @@ def state_violations(history: StageHistory) -> Iterator[str]:
         seats = [shard["seat"] for shard in shards.values() if shard["status"] == RUNNING]
         if len(set(seats)) < len(seats) or any(seat >= stage["slots"] for seat in seats):
             yield violation(Invariant.SEATS, f"{history.title()} has seats {seats} of {stage['slots']} slots")
+
+
+def adoption_problem(old: Row, new: Row) -> str | None:
+    """Return what is wrong with the change of a shard whose stage is adopted, or None."""
+    if new["try_number"] != old["try_number"] or new["losses"]:
+        return f"was adopted with another try, or with {new['losses']} losses"
+    if new["status"] == old["status"] or (old["status"], new["status"]) == (RUNNING, WAITING):
+        return None
+    return f"went from {old['status']} to {new['status']} when its stage was adopted"
 
 
 def move_problem(old: Row, new: Row) -> str | None:
@@ -134,22 +148,29 @@ def epoch(text: str) -> float:
 
 def run_violations(audit: Audit, observed: Observations) -> Iterator[str]:
     """Yield the runs that overlapped, ran too long, or differ from the bills of their tries."""
-    runs = {(run.job_id, run.attempt, run.stage, run.shard, run.try_number): run for run in Run.objects.all()}
-    for key, run in runs.items():
-        following = runs.get((*key[:4], key[4] + 1))
-        if following and (run.ended_at is None or run.ended_at > following.started_at):
-            yield violation(Invariant.ONE_TRY, f"run {run} try {run.try_number} ended after the next one began")
+    runs = defaultdict[tuple[int, int, int], list[Run]](list)
+    for run in Run.objects.order_by("attempt", "try_number"):
+        runs[run.job_id, run.stage, run.shard].append(run)
+    yield from overlaps(runs.values())
     for history in audit.stages.values():
         stage = history.stage
         for _, old, new in history.updates():
             if new["status"] in ENDED:
-                key = (stage["job_id"], stage["attempt"], stage["stage"], new["number"], new["try_number"])
-                ended = runs.get(key)
+                own = runs[stage["job_id"], stage["stage"], new["number"]]
+                tries = (run for run in own if run.attempt >= stage["created_by_attempt"])
+                ended = next((run for run in tries if run.try_number == new["try_number"]), None)
                 yield from billing_problems(history.title(new), old, new, ended)
                 # A paused process cannot stop its simulator.
                 over_ms = ((ended and ended.wall_ms) or 0) - old["allowance_ms"]
                 if over_ms > GRACE_MS and pid_of(old["worker"]) not in observed.paused:
                     yield violation(Invariant.ALLOWANCES, f"{history.title(new)} ran {over_ms} ms too long")
+
+
+def overlaps(runs: Iterable[list[Run]]) -> Iterator[str]:
+    """Yield the runs of a shard that ended after its next run began."""
+    for run, following in chain.from_iterable(map(pairwise, runs)):
+        if run.ended_at is None or run.ended_at > following.started_at:
+            yield violation(Invariant.ONE_TRY, f"run {run} try {run.try_number} ended after the next one began")
 
 
 def billing_problems(title: str, old: Row, new: Row, run: Run | None) -> Iterator[str]:
@@ -168,21 +189,19 @@ def cancel_violations(audit: Audit) -> Iterator[str]:
     cancelled = cancellations(audit)
     over = ends_of_attempts(audit)
     for history in audit.stages.values():
-        job, attempt = history.stage["job_id"], history.stage["attempt"]
-        for change, new in starts(history):
+        job = history.stage["job_id"]
+        for change, new, attempt in history.starts():
             if change.at - COMMIT_SECONDS > cancelled.get(job, math.inf):
                 yield violation(Invariant.CANCEL, f"{history.title(new)} started after the cancellation")
             if (job, attempt) in over and change.at - COMMIT_SECONDS > over[job, attempt].at:
                 yield violation(Invariant.END_IS_FINAL, f"{history.title(new)} started after its attempt ended")
+    last = {job: end for (job, _), end in over.items() if end.row["status"] in TERMINAL}
     for change in audit.runs:
-        end = over.get((change.row["job_id"], change.row["attempt"]))
+        # Helpers finish their shards for the next attempt.
+        job, attempt = change.row["job_id"], change.row["attempt"]
+        end = last.get(job) if change.row["seat"] else over.get((job, attempt))
         if end and change.transaction != end.transaction and change.at - UNCOMMITTED_SECONDS > end.at:
             yield violation(Invariant.END_IS_FINAL, f"a run changed after its attempt ended: {change.row}")
-
-
-def starts(history: StageHistory) -> Iterator[tuple[Change, Row]]:
-    """Yield the starts of shards, with their rows."""
-    return ((change, new) for change, old, new in history.updates() if old["status"] == WAITING)
 
 
 def cancellations(audit: Audit) -> dict[int, float]:
@@ -204,7 +223,7 @@ def ends_of_attempts(audit: Audit) -> dict[tuple[int, int], Change]:
 def helping_claims(audit: Audit) -> Iterator[tuple[StageHistory, Claim, Row]]:
     """Yield helpers' claims of shards, in the form in which claims of jobs are compared."""
     for history in audit.stages.values():
-        for change, new in starts(history):
+        for change, new, _ in history.starts():
             if new["seat"]:
                 saw = int(new["worker"].partition(SNAPSHOT_MARK)[2])
                 rank = (history.stage["priority"], history.stage["job_id"])
@@ -340,21 +359,31 @@ def leftover_violations(audit: Audit, observed: Observations) -> Iterator[str]:
     if ShardedStage.objects.exists() or Shard.objects.exists():
         left = [str(stage) for stage in ShardedStage.objects.all()]
         yield violation(Invariant.PROGRESS, f"stages are left after a sweep: {left}")
-    counting = set(Job.objects.exclude(sim_duration_ms=None).values_list("id", "attempt"))
+    conductors = ending_workers()
+    counting = set(Job.objects.exclude(sim_duration_ms=None).values_list("id", flat=True))
     workers = workers_of_tries(audit)
     for name in orphans():
         if found := SHARD_FILE.match(name.rpartition("/")[2]):
             key = tuple(map(int, found.groups()))
-            if key[:2] in counting and workers.get(key) not in observed.killed:
+            # The conductor that ends a job removes the files.
+            if key[0] in counting and not {workers.get(key), conductors[key[0]]} & observed.killed:
                 yield violation(Invariant.ZOMBIE, f"{name} is left, but process {workers.get(key)} was not killed")
+
+
+def ending_workers() -> dict[int, int]:
+    """Return the process of each job's last attempt."""
+    claims = JobEvent.objects.filter(from_status__in=WAITING_JOB, to_status=Status.STARTING).order_by("id")
+    return {event.job_id: pid_of(event.reason.removeprefix("claimed by ")) for event in claims}
 
 
 def workers_of_tries(audit: Audit) -> dict[tuple[int, ...], int]:
     """Return the process of each try, by job, attempt, stage, shard and try."""
     return {
-        (*(history.stage[key] for key in ("job_id", "attempt", "stage")), new["number"], new["try_number"]): pid_of(
-            new["worker"]
-        )
+        (
+            *(history.stage[key] for key in ("job_id", "created_by_attempt", "stage")),
+            new["number"],
+            new["try_number"],
+        ): pid_of(new["worker"])
         for history in audit.stages.values()
         for _, _, new in history.updates()
         if new["status"] == RUNNING

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.lifecycle.shard_moves import ClaimedShard
 from jobs.models import Job, Run, Shard, ShardedStage
-from tests.factories import make_running_job
+from tests.factories import BuildFactory, make_running_job
 
 SLICE_MS = 10_000
 RUN = {
@@ -23,10 +23,10 @@ RUN = {
 def make_stage(job: Job | None = None, *, shards: int = 4, slots: int = 3, **fields: Any) -> ShardedStage:
     """Return the sharded stage of a running job: shard 0 and `shards` others, each with two profilesets."""
     job = job or make_running_job(parallel_slots=slots)
-    build = job.build
-    assert build is not None
+    build = job.build or BuildFactory.create()
     defaults: dict[str, Any] = {
         "attempt": job.attempt,
+        "created_by_attempt": job.attempt,
         "stage": 1,
         "build": build,
         "executable_sha256": "0" * 64,
@@ -41,11 +41,11 @@ def make_stage(job: Job | None = None, *, shards: int = 4, slots: int = 3, **fie
     stage = ShardedStage(job=job, **(defaults | fields))
     rows = [Shard(stage=stage, number=number, text="", profilesets=2) for number in range(shards + 1)]
     assert shard_moves.create_stage(stage, rows, job)
-    return ShardedStage.objects.get(pk=stage.pk)
+    return ShardedStage.objects.select_related("job", "build").get(pk=stage.pk)
 
 
 def claim(stage: ShardedStage, *, conducts: bool = False, worker: str = "helper") -> ClaimedShard | None:
-    return shard_moves.claim_shard(stage.pk, worker=worker, conducts=conducts)
+    return shard_moves.claim_shard(stage.pk, worker=worker, attempt=stage.attempt if conducts else None)
 
 
 def claimed(stage: ShardedStage, *, conducts: bool = False, worker: str = "helper") -> ClaimedShard:

@@ -48,6 +48,10 @@ def stage_on(folder: Path, *, seconds: float = 30, body: str = "", **fields: Any
     return make_stage(job, **{"executable_sha256": executables.sha256_of(build), **fields})
 
 
+def discard(stage: ShardedStage) -> None:
+    assert shard_moves.discard_stages(stage.job, first=1, reason="removed")
+
+
 def status_after(stage: ShardedStage, action: Callable[[], object] | None = None) -> tuple[str, int]:
     """Help with a shard, and call an action while it runs; return the shard's status and losses."""
     shard = claimed(stage)
@@ -91,21 +95,32 @@ def test_a_helpers_lines_have_the_ids_of_its_job(
     assert caplog.records[-1].__dict__ | stage.job.log_ids == caplog.records[-1].__dict__
 
 
-def test_a_helper_stops_when_its_attempt_is_over(tmp_path: Path) -> None:
+def test_a_helper_stops_when_its_job_is_over(tmp_path: Path) -> None:
     stage = stage_on(tmp_path)
     started = time.monotonic()
+
+    def end_job() -> None:
+        assert job_moves.finish(Job.objects.get(pk=stage.job_id), job_moves.INTERNAL)
+
+    assert status_after(stage, end_job) == ("waiting", 0)
+    assert time.monotonic() - started < 20
+
+
+def test_a_helper_ends_its_shard_although_the_attempt_is_over(tmp_path: Path) -> None:
+    stage = stage_on(tmp_path, body="if len(names) != 12: time.sleep(2); names = ['set 1']; counts = {'set 1': 1}")
 
     def end_attempt() -> None:
         assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="shut down")
 
-    assert status_after(stage, end_attempt) == ("running", 0)
-    assert time.monotonic() - started < 20
+    assert status_after(stage, end_attempt)[0] in ("done", "failed")
+    assert Job.objects.get(pk=stage.job_id).status == "queued"
+    assert Run.objects.get(seat=1).wall_ms is not None
 
 
 def test_a_helper_stops_when_its_stage_is_removed(tmp_path: Path) -> None:
     stage = stage_on(tmp_path)
     shard = claimed(stage)
-    with meanwhile(lambda: shard_moves.remove_stage(wait_for_shard().stage_id)):
+    with meanwhile(lambda: discard(wait_for_shard().stage)):
         helper.execute(shard)
     assert_nothing_left(stage.job)
 
@@ -115,7 +130,7 @@ def test_files_that_are_stored_too_late_are_removed(tmp_path: Path, monkeypatch:
 
     def stored(*args: Any, **named: Any) -> dict[str, str]:
         digests = store(*args, **named)
-        shard_moves.remove_stage(stage.pk)
+        discard(stage)
         return digests
 
     monkeypatch.setattr(shard_files, "store", stored)
@@ -139,7 +154,7 @@ def test_a_shard_belongs_to_the_trace_of_its_job(tmp_path: Path) -> None:
 def test_a_shard_of_a_removed_stage_is_ignored(tmp_path: Path) -> None:
     stage = stage_on(tmp_path)
     shard = claimed(stage)
-    shard_moves.remove_stage(stage.pk)
+    discard(stage)
     helper.execute(shard)
     assert Run.objects.count() == 1
 
@@ -150,7 +165,7 @@ def test_a_hint_stops_a_helper_soon(tmp_path: Path, settings: Settings) -> None:
     at: list[float] = []
 
     def stop() -> None:
-        shard_moves.stop_stage(stage.pk, StopReason.SHARD_FAILED)
+        shard_moves.stop_stage(stage, StopReason.SHARD_FAILED)
         cancellation.hint(stage.job)
         at.append(time.monotonic())
 
@@ -228,7 +243,7 @@ def test_a_helper_that_wakes_up_in_the_next_attempt_starts_nothing(tmp_path: Pat
     assert not Run.objects.filter(attempt=2).exists()
 
 
-def test_a_helper_whose_job_has_returned_to_the_queue_starts_nothing(
+def test_a_helper_whose_job_has_returned_to_the_queue_returns_its_shard(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage = stage_on(tmp_path)
@@ -236,7 +251,7 @@ def test_a_helper_whose_job_has_returned_to_the_queue_starts_nothing(
     assert job_moves.requeue(Job.objects.get(pk=stage.job_id), reason="lost")
     helper.execute(shard)
     assert not Run.objects.filter(seat=1).exists()
-    assert (row(shard).status, row(shard).losses) == ("running", 0)
+    assert (row(shard).status, row(shard).losses) == ("waiting", 0)
     assert not caplog.records
 
 
@@ -249,7 +264,7 @@ def test_a_helper_without_funds_ends_its_shard(tmp_path: Path) -> None:
 def test_a_shard_can_outlast_the_funds_at_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "OVERTIME_SECONDS", 0)
     stage = stage_on(tmp_path, seconds=3, funded_ms=1500, slice_ms=1000)
-    assert status_after(stage, lambda: shard_moves.fund_stage(stage.pk, funded_ms=60_000)) == ("failed", 0)
+    assert status_after(stage, lambda: shard_moves.fund_stage(stage, funded_ms=60_000)) == ("failed", 0)
     assert Run.objects.get(seat=1).stopped_for == ""
 
 
@@ -296,7 +311,7 @@ def test_new_funds_give_a_used_up_allowance_more_time() -> None:
     allowance.started = time.monotonic() - 10
     assert allowance.stop_reason() == StopReason.CEILING
     assert not allowance.has_more_time()
-    shard_moves.fund_stage(stage.pk, funded_ms=20_000)
+    shard_moves.fund_stage(stage, funded_ms=20_000)
     assert allowance.has_more_time()
 
 
@@ -305,7 +320,7 @@ def test_an_extension_after_the_stop_counts_as_more_time() -> None:
     allowance = allowance_of(stage)
     allowance.started = time.monotonic() - 10
     assert allowance.stop_reason() == StopReason.CEILING
-    shard_moves.fund_stage(stage.pk, funded_ms=20_000)
+    shard_moves.fund_stage(stage, funded_ms=20_000)
     allowance.lease.renew()
     assert allotted(stage) == 20_000
     assert allowance.has_more_time()

@@ -48,11 +48,11 @@ def lose_lease(stage: ShardedStage) -> None:
 
 
 def stop(stage: ShardedStage) -> None:
-    shard_moves.stop_stage(stage.pk, "shard_failed")
+    shard_moves.stop_stage(stage, "shard_failed")
 
 
 def remove(stage: ShardedStage) -> None:
-    shard_moves.remove_stage(stage.pk)
+    assert shard_moves.discard_stages(stage.job, first=1, reason="removed")
 
 
 def test_the_conductor_takes_seat_0_and_helpers_the_others() -> None:
@@ -218,7 +218,7 @@ def test_an_outdated_try_changes_nothing() -> None:
     stage = make_stage()
     zombie, zombie_run = started(stage)
     expire(zombie)
-    assert shard_moves.lose_expired(stage.pk, zombie.shard_id, zombie.try_number)
+    assert shard_moves.lose_expired(stage, zombie.shard_id, zombie.try_number)
     current = claimed(stage)
     assert (current.number, current.try_number) == (zombie.number, 2)
     before = row(current)
@@ -226,13 +226,13 @@ def test_an_outdated_try_changes_nothing() -> None:
     assert shard_moves.renew_shard(zombie, wanted_ms=1000) is None
     assert start(stage, zombie) is None
     assert not shard_moves.return_shard(zombie, losses=1)
-    assert not shard_moves.lose_expired(stage.pk, zombie.shard_id, zombie.try_number)
+    assert not shard_moves.lose_expired(stage, zombie.shard_id, zombie.try_number)
     after = row(current)
     assert (after.lease_expires_at, after.losses, allotted(stage)) == (before.lease_expires_at, 1, SLICE_MS)
     assert (run_of(zombie).wall_ms, run_of(zombie).stopped_for) == (None, "lost")
 
 
-@pytest.mark.parametrize("make_void", [requeue, fail, remove])
+@pytest.mark.parametrize("make_void", [fail, remove])
 def test_a_void_try_changes_nothing(make_void: Callable[[ShardedStage], None]) -> None:
     stage = make_stage()
     shard, run_id = started(stage)
@@ -247,7 +247,7 @@ def test_a_void_try_changes_nothing(make_void: Callable[[ShardedStage], None]) -
 def test_a_lease_that_is_alive_is_not_lost() -> None:
     stage = make_stage()
     shard = claimed(stage)
-    assert not shard_moves.lose_expired(stage.pk, shard.shard_id, shard.try_number)
+    assert not shard_moves.lose_expired(stage, shard.shard_id, shard.try_number)
     assert row(shard).status == "running"
 
 
@@ -263,11 +263,11 @@ def test_a_rejected_report_is_not_billed() -> None:
     stage = make_stage()
     shard, run_id = started(stage)
     end(shard, run_id)
-    assert shard_moves.reject_shard(row(shard), text="plain")
+    assert shard_moves.reject_shard(row(shard), attempt=1, text="plain")
     again = row(shard)
     assert (again.status, again.losses, again.text, again.full_baseline) == ("waiting", 1, "plain", True)
     assert allotted(stage) == 0
-    assert not shard_moves.reject_shard(again)
+    assert not shard_moves.reject_shard(again, attempt=1)
 
 
 def test_a_renewal_extends_the_allowance_by_what_is_left() -> None:
@@ -340,11 +340,16 @@ def test_a_run_is_not_recorded_while_its_job_is_requeued() -> None:
     assert not Run.objects.filter(job=stage.job_id, shard=shard.number).exists()
 
 
-@pytest.mark.parametrize(("over", "status"), [(requeue, Status.QUEUED), (fail, Status.FAILED)])
-def test_a_shard_that_ends_after_its_attempt_is_void(over: Callable[[ShardedStage], None], status: Status) -> None:
+@pytest.mark.parametrize(
+    ("over", "status", "conducts"),
+    [(requeue, Status.QUEUED, True), (fail, Status.FAILED, True), (fail, Status.FAILED, False)],
+)
+def test_a_shard_that_ends_after_its_attempt_is_void(
+    over: Callable[[ShardedStage], None], status: Status, *, conducts: bool
+) -> None:
     """The end reads the job before the change, then waits for it."""
     stage = make_stage()
-    shard, run_id = started(stage)
+    shard, run_id = started(stage, conducts=conducts)
     while_locked("jobs_job WHERE id = %s", [stage.job_id], lambda: over(stage), lambda: end(shard, run_id))
     assert (run_of(shard).stopped_for, run_of(shard).wall_ms) == ("lost", None)
     job = Job.objects.get(pk=stage.job_id)
@@ -364,29 +369,30 @@ def test_the_state_counts_shards() -> None:
     (done, run_id), lost = started(stage), claimed(stage)
     end(done, run_id)
     expire(lost)
-    state = shard_moves.read_stage(stage.pk)
+    state = shard_moves.read_stage(stage)
     assert state is not None
     assert (state.waiting, state.running, state.failed, state.done) == (3, 1, 0, 2)
     assert (state.free_ms, state.expired) == (100_000 - 3000 - SLICE_MS, [(lost.shard_id, lost.try_number)])
-    shard_moves.remove_stage(stage.pk)
-    assert shard_moves.read_stage(stage.pk) is None
+    remove(stage)
+    assert shard_moves.read_stage(stage) is None
 
 
 def test_funds_only_grow() -> None:
     stage = make_stage(funded_ms=20_000)
-    shard_moves.fund_stage(stage.pk, funded_ms=15_000)
-    shard_moves.fund_stage(stage.pk, funded_ms=30_000)
+    shard_moves.fund_stage(stage, funded_ms=15_000)
+    shard_moves.fund_stage(stage, funded_ms=30_000)
     stage.refresh_from_db()
     assert stage.funded_ms == 30_000
 
 
-def test_stages_of_ended_attempts_are_removed_after_a_while() -> None:
-    current, void, recent = make_stage(), make_stage(), make_stage()
+def test_stages_of_ended_jobs_are_removed_after_a_while() -> None:
+    current, kept, void, recent = make_stage(), make_stage(), make_stage(), make_stage()
+    requeue(kept)
     for stage in (void, recent):
-        requeue(stage)
-    ShardedStage.objects.exclude(pk=recent.pk).update(created_at=Now() - 2 * shard_moves.VOID_KEPT)
+        fail(stage)
+    Job.objects.filter(pk=void.job_id).update(completed_at=Now() - 2 * shard_moves.VOID_KEPT)
     assert shard_moves.remove_void_stages() == 1
-    assert set(ShardedStage.objects.values_list("pk", flat=True)) == {current.pk, recent.pk}
+    assert set(ShardedStage.objects.values_list("pk", flat=True)) == {current.pk, kept.pk, recent.pk}
 
 
 def test_an_outdated_attempt_creates_no_stage() -> None:
@@ -404,15 +410,16 @@ def test_moves_take_one_round_trip() -> None:
         shard_moves.renew_shard(shard, wanted_ms=1000)
         end(shard, run_id)
         claim(stage)
-        shard_moves.read_stage(stage.pk)
+        shard_moves.read_stage(stage)
     assert recorded.round_trips == 4
 
 
 def test_the_slots_used_are_counted() -> None:
     stage = make_stage()
+    for each in [started(stage), started(stage)]:
+        assert end(*each)
     started(stage)
-    started(stage)
-    assert shard_moves.slots_used(stage.job) == 3
+    assert shard_moves.slots_used(stage.job) == 2
 
 
 def test_the_database_enforces_the_funds_and_seats() -> None:
