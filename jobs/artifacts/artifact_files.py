@@ -1,8 +1,10 @@
 """Artifacts of jobs: compressed files in the storage, and their rows."""
 
+import hashlib
 import logging
 import shutil
 import time
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -43,6 +45,10 @@ FILE_NAMES = {
 }
 
 
+class DamagedFile(OSError):
+    """A stored file does not have the content of its artifact."""
+
+
 class NotStored(GivesUp):
     """A file could not be stored because of the service; the attempt must not end without it."""
 
@@ -75,14 +81,13 @@ def store_all(
     return rows
 
 
-def store_files(contents: Iterable[tuple[str, BinaryIO]]) -> None:
+def store_files(contents: Iterable[tuple[str, BinaryIO]]) -> dict[str, str]:
     """Compress and store files under these names, and close them. Store all or none.
 
-    Raises the same errors as `store_all`.
+    Return the SHA-256 of each content by name. Raises the same errors as `store_all`.
     """
     with _all_or_none() as batch:
-        for name, content in contents:
-            batch.pack(name, content)
+        return {name: batch.pack(name, content).sha256 for name, content in contents}
 
 
 def copy_file(name: str, target: BinaryIO) -> None:
@@ -230,17 +235,17 @@ def remove_all(folder: str, job_ids: Collection[int], *, until: float) -> set[in
     a file and committing its row. A file that cannot be removed delays only its own job. Raises OSError if the
     storage does not respond, or TimeoutError at `until` (monotonic).
     """
-    names = iter(_files_of(folder, job_ids))
-    failed = False
+    found = _files_of(folder, job_ids)
+    names = iter(found)
     while batch := list(islice(names, storages.MAX_REMOVED_AT_ONCE)):
         if time.monotonic() > until:
             raise TimeoutError("the removal of files took too long")
         try:
             _storage().delete_many(batch)
         except OSError as error:
-            failed = True
             logger.warning("files of expired jobs were not removed: %s", error)
-    left = _files_of(folder, job_ids) if failed else []
+    # The list counts: a bucket can confirm a removal that it does not carry out.
+    left = _files_of(folder, job_ids) if found else []
     return set(job_ids) - {int(name.rpartition("/")[2].partition("-")[0]) for name in left}
 
 
@@ -278,22 +283,48 @@ def remove(names: list[str]) -> None:
 
 @dataclass(frozen=True)
 class OpenArtifact:
-    """An open artifact, read once: a part of its content, or the whole compressed file if `place` is None.
+    """An open artifact, read once: a part of its content, or the whole compressed file if `file_range` is None.
 
     `size` is the number of bytes to read.
     """
 
     stored: IO[bytes]
+    artifact: Artifact
     size: int
     file_range: seekable_gzip.FileRange | None = None
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield all bytes, then close the file."""
+        """Yield all bytes, then close the file. Raises OSError, or DamagedFile before the last bytes.
+
+        A client can tell an incomplete response from a complete one, so no damaged file passes as a whole one. A
+        part of the content has no hash to compare it with.
+        """
         with self.stored:
-            if self.file_range is None:
-                yield from iter(lambda: self.stored.read(CHUNK_BYTES), b"")
-            else:
-                yield from seekable_gzip.unpack(self.stored, file_range=self.file_range, size=self.size)
+            try:
+                yield from self._checked()
+            except (EOFError, zlib.error) as error:
+                raise DamagedFile(f"{self.artifact.storage_name}: {error}") from error
+
+    def _checked(self) -> Iterator[bytes]:
+        """Yield all bytes; the last ones only if the whole content has the artifact's hash."""
+        found, last = hashlib.sha256(), b""
+        for data in self._read(found):
+            if last:
+                yield last
+            last = data
+        is_whole = self.file_range is None or self.size == self.artifact.bytes
+        if is_whole and found.hexdigest() != self.artifact.sha256:
+            raise DamagedFile(f"{self.artifact.storage_name} does not have the content that was stored")
+        yield last
+
+    def _read(self, found: "hashlib._Hash") -> Iterator[bytes]:
+        """Yield all bytes, and add the content to a hash."""
+        if self.file_range is None:
+            yield from seekable_gzip.read_packed(self.stored, found)
+            return
+        for data in seekable_gzip.unpack(self.stored, file_range=self.file_range, size=self.size):
+            found.update(data)
+            yield data
 
     def close(self) -> None:
         self.stored.close()
@@ -305,7 +336,11 @@ def open_compressed(artifact: Artifact) -> OpenArtifact:
     Raises FileNotFoundError if the storage no longer has it, another OSError if the storage is unavailable.
     """
     stored = default_storage.open(artifact.storage_name)
-    return OpenArtifact(cast(IO[bytes], stored), stored.size)
+    if not stored.size:
+        # A response without a body would be complete before the content is compared.
+        stored.close()
+        raise DamagedFile(f"{artifact.storage_name} is empty")
+    return OpenArtifact(cast(IO[bytes], stored), artifact, stored.size)
 
 
 def open_part(artifact: Artifact, *, start: int, stop: int) -> OpenArtifact:
@@ -318,6 +353,8 @@ def open_part(artifact: Artifact, *, start: int, stop: int) -> OpenArtifact:
         size = seekable_gzip.header_size(artifact.bytes)
         with storage.open_range(artifact.storage_name, 0, size) as beginning:
             header = beginning.read(size)
+        if not seekable_gzip.is_header(header, size=size):
+            raise DamagedFile(f"{artifact.storage_name} has another header")
     file_range = seekable_gzip.locate(header, start=start, stop=stop)
     stored = storage.open_range(artifact.storage_name, file_range.start, file_range.stop)
-    return OpenArtifact(stored, stop - start, file_range)
+    return OpenArtifact(stored, artifact, stop - start, file_range)

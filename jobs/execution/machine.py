@@ -64,13 +64,16 @@ class Machine:
     def counts_failures(self) -> Iterator[None]:
         """Count a failure of this machine if the block raises one of `FAULTS`.
 
-        Other errors, such as a lost lease or a database that does not respond, say nothing about the machine.
+        Other errors, such as a lost lease or a database that does not respond, say nothing about the machine. A
+        file that could not be stored because of this machine, such as its full disk, raises MachineFault.
         """
         try:
             yield
-        except FAULTS:
+        except FAULTS as error:
             with self._lock:
                 self._failures += 1
+            if isinstance(error, NotStored) and (problem := known_errors.machine_problem(error)):
+                raise MachineFault(problem) from error
             raise
 
     def record_success(self) -> None:

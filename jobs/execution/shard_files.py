@@ -6,7 +6,7 @@ conductor leaves behind.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO, Self
 
@@ -27,11 +27,15 @@ def name_of(stage: ShardedStage, kind: Artifact.Kind, *, number: int, try_number
 
 def store(
     stage: ShardedStage, contents: Iterable[tuple[Artifact.Kind, BinaryIO]], *, number: int, try_number: int
-) -> None:
-    """Store the files of a try, and close them. Raises NotStored or WorkerStops."""
-    artifact_files.store_files(
-        (name_of(stage, kind, number=number, try_number=try_number), content) for kind, content in contents
-    )
+) -> dict[str, str]:
+    """Store the files of a try, and close them. Return the SHA-256 of each by its kind.
+
+    Raises NotStored or WorkerStops.
+    """
+    names = {name_of(stage, kind, number=number, try_number=try_number): kind for kind in KINDS}
+    name_by_kind = {kind: name for name, kind in names.items()}
+    stored = artifact_files.store_files((name_by_kind[kind], content) for kind, content in contents)
+    return {names[name].value: sha256 for name, sha256 in stored.items()}
 
 
 def fetch(stage: ShardedStage, kind: Artifact.Kind, target: BinaryIO, *, number: int, try_number: int) -> None:
@@ -59,7 +63,7 @@ class ShardResult:
     """The outcome that the job would have if this were its only shard, and the simulator's warnings.
 
     `stopped_for` is the `StopReason` for which the process was stopped, or None. `has_report` says whether the try
-    stored a report.
+    stored a report. `digests` are the SHA-256 of its files by kind, none in a stage of an older version.
     """
 
     status: Status
@@ -69,13 +73,16 @@ class ShardResult:
     stopped_for: str | None
     has_report: bool
     warnings: Sequence[str]
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
         return Outcome(status=self.status, error_code=self.error_code, reason=self.reason, exit_code=self.exit_code)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        fields = asdict(self)
+        # A conductor of an older version, whose stages have no digests, accepts no other fields.
+        return fields if self.digests else {name: fields[name] for name in fields.keys() - {"digests"}}
 
     @classmethod
     def of_json(cls, fields: dict[str, Any]) -> Self:

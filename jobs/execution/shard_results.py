@@ -1,6 +1,7 @@
 """The results of a stage's shards: fetched from the storage and checked as soon as each shard ends, then merged."""
 
 import gzip
+import hashlib
 import io
 import logging
 import tempfile
@@ -12,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from django.conf import settings
 
@@ -20,6 +21,7 @@ from jobs.artifacts.artifact_files import NotStored
 from jobs.enums import ShardStatus
 from jobs.execution import log_merge, shard_files, shard_plan
 from jobs.execution.directories import scratch_folder
+from jobs.execution.machine import machine
 from jobs.execution.outputs import LOGS, Scrubber, pooled_report
 from jobs.execution.runner import LOG_BYTES
 from jobs.execution.shard_files import ShardResult
@@ -35,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 # If the storage fails for longer, the attempt is lost.
 MAX_OUTAGE_SECONDS = 60.0
-CHUNK_BYTES = 64 * 1024
 # Errors raised for an incomplete compressed file.
 UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -78,9 +79,11 @@ class ShardResults:
         self.failing_since: float | None = None
 
     def is_complete(self) -> bool:
-        """Return whether every ended shard is collected. Raises NotStored or a database error."""
-        if self.failing_since is not None and time.monotonic() - self.failing_since > MAX_OUTAGE_SECONDS:
-            raise NotStored("the reports of shards cannot be read from the storage")
+        """Return whether every ended shard is collected. Raises NotStored, MachineFault or a database error."""
+        if self.failing_since is not None:
+            machine.require_working()
+            if time.monotonic() - self.failing_since > MAX_OUTAGE_SECONDS:
+                raise NotStored("the reports of shards cannot be read from the storage")
         return not self._new_shards()
 
     def collect(self) -> None:
@@ -105,10 +108,9 @@ class ShardResults:
     def _collect(self, shard: Shard) -> None:
         """Fetch the files of a shard and check its report. Raises Rejected, or OSError if the storage fails."""
         result = ShardResult.of_json(cast(dict[str, Any], shard.result))
-        for kind in shard_files.KINDS if result.has_report else shard_files.KINDS[1:]:
+        for kind in shard_files.KINDS if result.has_report else LOGS:
             self._fetch(shard, kind)
-        for kind in LOGS:
-            self._require_readable(shard, kind)
+            self._require_stored(shard, kind, result.digests.get(kind))
         report = self._read(shard) if result.has_report else None
         self.collected[shard.number] = CollectedShard(shard, report and self._checked(shard, report))
 
@@ -121,16 +123,23 @@ class ShardResults:
             if shard.status == ShardStatus.DONE:
                 raise Rejected(f"a file is missing: {error}") from error
 
-    def _require_readable(self, shard: Shard, kind: Artifact.Kind) -> None:
-        """Read a log. If it is incomplete, raise Rejected, or empty it if the shard was stopped."""
+    def _require_stored(self, shard: Shard, kind: Artifact.Kind, digest: str | None) -> None:
+        """Read a fetched file. If it is another one, raise Rejected, or empty it for a stopped shard."""
+        problem = self._damage(shard, kind, digest)
+        if not problem:
+            return
+        if shard.status == ShardStatus.DONE:
+            raise Rejected(f"its {kind} cannot be used: {problem}")
+        self._path(shard.number, kind).write_bytes(b"")
+
+    def _damage(self, shard: Shard, kind: Artifact.Kind, digest: str | None) -> str:
+        """Return what is wrong with a fetched file, empty if it is the one stored."""
         try:
-            with self.open(shard.number, kind) as log:
-                while log.read(CHUNK_BYTES):
-                    pass
+            with self.open(shard.number, kind) as content:
+                found = hashlib.file_digest(cast(IO[bytes], content), "sha256").hexdigest()
         except UNREADABLE as error:
-            if shard.status == ShardStatus.DONE:
-                raise Rejected(f"its {kind} cannot be read: {error}") from error
-            self._path(shard.number, kind).write_bytes(b"")
+            return str(error)
+        return "" if digest in (None, found) else "the storage returned another content"
 
     def _read(self, shard: Shard) -> Report | None:
         """Return the report of a shard. Raises Rejected unless the shard was stopped."""
@@ -251,7 +260,7 @@ class ShardResults:
 def _written(write: Callable[[BinaryIO], None]) -> BinaryIO | None:
     """Return a temporary file with what `write` writes, or None if the shards' reports cannot be merged.
 
-    Raises NotStored if the disk fails.
+    Raises NotStored if the disk fails, or if a fetched file was damaged on it.
     """
     try:
         with ExitStack() as resources:
@@ -262,5 +271,5 @@ def _written(write: Callable[[BinaryIO], None]) -> BinaryIO | None:
             return content
     except (BrokenReport, BrokenShardReport):
         return None
-    except OSError as error:
+    except (OSError, *UNREADABLE) as error:
         raise NotStored(f"the outputs of the shards cannot be merged: {error}") from error

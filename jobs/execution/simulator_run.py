@@ -285,7 +285,9 @@ class ShardRun(SimulatorRun):
         outcome = self.outcome(ended, outputs, report=report, asked=asked)
         has_report = not isinstance(report, BrokenReport)
         contents = outputs.shard_files(with_report=has_report)
-        shard_files.store(self.sharded, contents, number=self.shard.number, try_number=self.shard.try_number)
+        digests = shard_files.store(
+            self.sharded, contents, number=self.shard.number, try_number=self.shard.try_number
+        )
         return ShardResult(
             status=outcome.status,
             error_code=outcome.error_code,
@@ -294,6 +296,7 @@ class ShardRun(SimulatorRun):
             stopped_for=ended.stopped_for,
             has_report=has_report,
             warnings=[*outputs.version_warnings(self.build), *outputs.warnings()],
+            digests=digests if self.sharded.created_by_attempt else {},
         )
 
     def _end(self, ended: Ended, result: ShardResult) -> None:

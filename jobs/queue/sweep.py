@@ -23,16 +23,19 @@ from jobs.lifecycle.job_moves import Outcome
 from jobs.models import CLAIMABLE, Build, Job, JobEvent, Run
 from jobs.queue import announcements, forecast
 from simservice import worker_heartbeats
-from simservice.clocks import database_time
+from simservice.clocks import agrees_with, database_time, seconds_ahead_of
 from simservice.ids import first_id_of
-from simservice.postgresql.statements import load
+from simservice.postgresql.statements import load, run
 from simservice.telemetry.logs import log_ids
 
 logger = logging.getLogger(__name__)
 
 SUBMITTED_WITHIN = timedelta(minutes=1)
 
-SQL = load(__file__, transitions.GROUPS)
+# A larger difference between this process's clock and PostgreSQL's means that one of them jumped.
+MAX_CLOCK_SECONDS = 60.0
+
+SQL = load(__file__, transitions.GROUPS, {"lease_end": job_moves.SQL["lease_end"]})
 
 
 def sweep() -> dict[str, int]:
@@ -46,6 +49,7 @@ def sweep() -> dict[str, int]:
         forecast.publish_idle(latest_run=state.latest_run, paused=state.paused)
         return {}
     done = {
+        "shortened_leases": shorten_leases(),
         "recovered": recover_expired_leases(),
         "timed_out": end_overdue_waits(),
         "removed_stages": shard_moves.remove_void_stages(),
@@ -75,6 +79,12 @@ def idle_state() -> SweepState:
     with connection.cursor() as cursor:
         cursor.execute(SQL["idle_state"])
         return SweepState(*cursor.fetchone())
+
+
+def shorten_leases() -> int:
+    """Shorten leases that PostgreSQL's clock made too long when it was set back. Return how many. One statement."""
+    ((shortened,),) = run(SQL["shorten_leases"], values={"lease_seconds": settings.LEASE_SECONDS})
+    return int(shortened)
 
 
 def recover_expired_leases() -> int:
@@ -153,9 +163,12 @@ def end_overdue_waits() -> int:
     """End jobs that waited longer than their queue limit, for up to `SWEEP_SECONDS`. Return how many were ended.
 
     Every claim skips the overdue jobs at the front of the queue, so the sweep ends as many as it can, not one
-    batch.
+    batch. If PostgreSQL's clock jumped ahead, the jobs wait until it is right again.
     """
     overdue = Job.objects.filter(status__in=WAITING, queue_deadline_at__lt=Now()).order_by("queue_deadline_at")
+    if overdue.exists() and abs(ahead := seconds_ahead_of(database_time)) > MAX_CLOCK_SECONDS:
+        agrees_with("PostgreSQL", ahead=ahead)
+        return 0
     return _end_all(overdue, lambda job: job_moves.finish(job, _overdue_outcome(job)))
 
 

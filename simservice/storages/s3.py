@@ -1,5 +1,7 @@
 """Storage of files in a bucket. Uploads and downloads are streamed."""
 
+import io
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, cast
@@ -8,6 +10,8 @@ from boto3.exceptions import Boto3Error
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
+from botocore.parsers import ResponseParserError
+from botocore.response import StreamingBody
 from django.core.files import File
 from storages.backends.s3 import S3Storage
 
@@ -29,6 +33,26 @@ outage = Outage(
     recovery="downloads continue",
     probe_seconds=MAX_ATTEMPTS * FAST_READ_SECONDS,
 )
+
+
+class ObjectBody(io.RawIOBase):
+    """The content of an object, read once. Raises OSError if the bucket sends less than it announced."""
+
+    def __init__(self, body: StreamingBody, name: str) -> None:
+        self._body, self._name = body, name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _storage_errors(self._name):
+            data = self._body.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._body.close()
+        super().close()
 
 
 class BucketStorage(S3Storage):
@@ -65,14 +89,14 @@ class BucketStorage(S3Storage):
         if mode != "rb":
             raise ValueError(f"an object can only be opened with mode 'rb', not {mode!r}")
         response = self._get_object(name)
-        file = File(cast(IO[bytes], response["Body"]), name)
+        file = File(cast(IO[bytes], ObjectBody(response["Body"], name)), name)
         file.size = response["ContentLength"]
         return file
 
     def open_range(self, name: str, start: int, stop: int | None) -> IO[bytes]:
         """Open an object for reading once, from byte `start` up to `stop`."""
         options = {"Range": f"bytes={start}-{'' if stop is None else stop - 1}"} if start or stop else {}
-        return cast(IO[bytes], self._get_object(name, **options)["Body"])
+        return cast(IO[bytes], ObjectBody(self._get_object(name, **options)["Body"], name))
 
     def _get_object(self, name: str, **options: str) -> dict[str, Any]:
         """Return the bucket's response to a GET request, before its body is read."""
@@ -120,9 +144,19 @@ class BucketStorage(S3Storage):
             return bool(super().exists(name))
 
     def listdir(self, name: str) -> tuple[list[str], list[str]]:
-        """Return the folders and files in a folder."""
+        """Return the folders and files in a folder. Raises OSError if the bucket responds with another list."""
+        path = f"{name.rstrip('/')}/" if name else ""
+        folders: list[str] = []
+        files: list[str] = []
         with _storage_errors(name):
-            folders, files = super().listdir(name)
+            pages = self.connection.meta.client.get_paginator("list_objects")
+            for page in pages.paginate(Bucket=self.bucket_name, Delimiter="/", Prefix=path):
+                # An empty response must not look like an empty folder: retention would forget its files.
+                if "IsTruncated" not in page or (page.get("Prefix") or "") != path:
+                    raise OSError(f"{name}: the bucket's response is not the list of this folder")
+                folders += [posixpath.relpath(each["Prefix"], path) for each in page.get("CommonPrefixes", ())]
+                keys = (each["Key"] for each in page.get("Contents", ()))
+                files += [posixpath.relpath(key, path) for key in keys if key != path]
         return folders, files
 
 
@@ -151,5 +185,5 @@ def _storage_errors(name: str) -> Iterator[None]:
         if error.response["Error"]["Code"] in MISSING:
             raise FileNotFoundError(f"{name}: {error}") from error
         raise OSError(f"{name}: {error}") from error
-    except (BotoCoreError, Boto3Error) as error:
+    except (BotoCoreError, Boto3Error, ResponseParserError) as error:
         raise OSError(f"{name}: {error}") from error

@@ -83,6 +83,11 @@ def header_size(content_bytes: int) -> int:
     return HEADER.size + OFFSET.size * min(max(content_bytes - 1, 0) // SEGMENT_BYTES, MAX_LISTED)
 
 
+def is_header(beginning: bytes, *, size: int) -> bool:
+    """Return whether the beginning of a file is a header of this size."""
+    return len(beginning) == size and beginning.startswith(MAGIC)
+
+
 def locate(beginning: bytes, *, start: int, stop: int) -> FileRange:
     """Return where the content from byte `start` up to `stop` is, given the file's first `header_size` bytes.
 
@@ -115,3 +120,16 @@ def unpack(packed: IO[bytes], *, file_range: FileRange, size: int) -> Iterator[b
         left -= len(part)
         if part:
             yield part
+
+
+def read_packed(packed: IO[bytes], found: "hashlib._Hash") -> Iterator[bytes]:
+    """Yield a whole file as it is, and add its content to a hash. Raises EOFError if the file is truncated."""
+    inflate = zlib.decompressobj(WITH_HEADER)
+    while left := packed.read(READ_BYTES):
+        yield left
+        while left:
+            found.update(inflate.decompress(left, READ_BYTES))
+            left = inflate.unconsumed_tail
+    found.update(inflate.flush())
+    if not inflate.eof:
+        raise EOFError("the file is truncated")

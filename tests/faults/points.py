@@ -117,12 +117,13 @@ def after_storing(action: Action) -> None:
 
     def reached(
         stage: ShardedStage, contents: Iterator[tuple[Artifact.Kind, BinaryIO]], *, number: int, try_number: int
-    ) -> None:
-        store(stage, contents, number=number, try_number=try_number)
+    ) -> dict[str, str]:
+        digests = store(stage, contents, number=number, try_number=try_number)
         if action() == "file":
             name = shard_files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number)
             report = Path(default_storage.path(name))
             report.write_bytes(report.read_bytes()[: report.stat().st_size // 2])
+        return digests
 
     vars(shard_files)["store"] = reached
 

@@ -10,7 +10,9 @@ from pytest_django import Settings
 from jobs.execution import attempt, game_api_proxy
 from jobs.queue import claims
 from jobs.queue.expiring_set import ExpiringSet
+from simservice.storages import s3
 from simservice.storages.s3 import BucketStorage
+from tests.faults.faulty_bucket import FaultyBucket, faulty_bucket
 from tests.jobs.game_api import FakeGameApi, ProxyClient, echo, proxying, serving
 from tests.s3_server import S3Server
 from tests.sandbox.conftest import open_directory
@@ -49,6 +51,17 @@ def bucket(s3_server: S3Server, bucket_storage: BucketStorage, settings: Setting
     yield s3_server
     if s3_server.process is None:
         s3_server.start()
+
+
+@pytest.fixture
+def faulty(s3_server: S3Server, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyBucket]:
+    """Store artifacts in a bucket that can be disturbed, with short waits for it."""
+    monkeypatch.setattr(s3, "READ_SECONDS", 0.5)
+    with faulty_bucket(s3_server) as server:
+        settings.STORAGES = s3_server.storages(endpoint_url=server.url)
+        options = settings.STORAGES["default"]["OPTIONS"]
+        default_storage._wrapped = BucketStorage(**options)  # type: ignore[attr-defined]
+        yield server
 
 
 @pytest.fixture(params=["disk", "bucket"])

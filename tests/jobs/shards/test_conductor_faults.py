@@ -208,10 +208,10 @@ def test_a_paused_helper_changes_nothing(
     stored: list[str] = []
     store = artifact_files.store_files
 
-    def recorded(contents: Any) -> None:
+    def recorded(contents: Any) -> dict[str, str]:
         pairs = list(contents)
         stored.extend(name for name, _ in pairs)
-        store(iter(pairs))
+        return store(iter(pairs))
 
     monkeypatch.setattr(artifact_files, "store_files", recorded)
     make_simulator(tmp_path, seconds=0.7)
@@ -232,10 +232,11 @@ def tamper(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], None], *, nu
     """Change the stored report of the first tries of a shard."""
     store = shard_files.store
 
-    def stored(stage: ShardedStage, contents: Any, *, number: int, try_number: int) -> None:
-        store(stage, contents, number=number, try_number=try_number)
+    def stored(stage: ShardedStage, contents: Any, *, number: int, try_number: int) -> dict[str, str]:
+        digests = store(stage, contents, number=number, try_number=try_number)
         if number == wanted and try_number <= tries:
             change(shard_files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=try_number))
+        return digests
 
     wanted = number
     monkeypatch.setattr(shard_files, "store", stored)
@@ -264,12 +265,20 @@ def no_report(name: str) -> None:
     replace(name, gzip.compress(b"[]"))
 
 
+def other_result(name: str) -> None:
+    """Replace a report by a valid one with other numbers."""
+    with default_storage.open(name) as stored:
+        content = gzip.decompress(stored.read())
+    assert b"10" in content
+    replace(name, gzip.compress(content.replace(b"10", b"11")))
+
+
 def truncated_log(name: str) -> None:
     truncated(name.replace("json_report", "stdout_log"))
 
 
 @pytest.mark.parametrize("number", [0, 2])
-@pytest.mark.parametrize("change", [missing, truncated, empty, no_report, truncated_log])
+@pytest.mark.parametrize("change", [missing, truncated, empty, no_report, other_result, truncated_log])
 def test_a_shard_with_unusable_files_runs_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[str], None], number: int
 ) -> None:

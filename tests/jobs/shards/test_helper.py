@@ -159,9 +159,10 @@ def test_a_helper_stops_when_its_stage_is_removed(tmp_path: Path) -> None:
 def test_files_that_are_stored_too_late_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage, store = stage_on(tmp_path, seconds=0), shard_files.store
 
-    def stored(*args: Any, **named: Any) -> None:
-        store(*args, **named)
+    def stored(*args: Any, **named: Any) -> dict[str, str]:
+        digests = store(*args, **named)
         discard(stage)
+        return digests
 
     monkeypatch.setattr(shard_files, "store", stored)
     helper.execute(claimed(stage))
