@@ -17,7 +17,9 @@ import psycopg
 from bench import processes
 from bench.lab import LocalStack
 
-KILL_SECONDS = 10.0
+# Longer than the time after which the stack's supervisor restarts a program without a delay
+KILL_SECONDS = 15.0
+END_BACKENDS_SECONDS = 5.0
 READERS = 3
 READ_EVERY_SECONDS = 1.0
 CONNECT_EVERY_SECONDS = 0.1
@@ -64,11 +66,11 @@ def restart_postgres(site: Site) -> None:
 
 
 def kill_backends(site: Site) -> None:
-    """Kill a backend of the service, after which PostgreSQL recovers from a crash. Then end all of them repeatedly."""
+    """Kill a backend of the service, after which PostgreSQL recovers from a crash. Then end all, repeatedly."""
     with site.connect() as connection:
         backends = [int(str(pid)) for (pid,) in connection.execute(OF_SERVICE)]
     psutil.Process(random.choice(backends)).kill()  # noqa: S311 - not secret
-    for _ in site.rounds(KILL_SECONDS / 2):
+    for _ in site.rounds(END_BACKENDS_SECONDS):
         with suppress(psycopg.OperationalError), site.connect() as connection:
             connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({OF_SERVICE}) AS ours")  # noqa: S608
 

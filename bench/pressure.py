@@ -1,8 +1,8 @@
 """PostgreSQL and workers in trouble under load: `python -m bench.pressure --runs 3`.
 
 A whole stack runs tiny jobs that arrive at a fixed rate, with a webhook each. In each of nine scenarios, it is
-measured before, during and after a disturbance (`disturbances.py`). Prints a row for each run; the exit status is 1 if
-a job, an event or a webhook was lost or doubled.
+measured before, during and after a disturbance (`disturbances.py`). Prints a row for each run; the exit status is 1
+if a job, an event or a webhook was lost or doubled.
 """
 
 import argparse
@@ -150,12 +150,14 @@ class Watcher:
 
     def __init__(self, site: Site) -> None:
         self._site, self.samples, self._stop = site, Samples(), threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
+        self._pool = ThreadPoolExecutor(1)
+        self._watching = self._pool.submit(self._watch)
 
     def close(self) -> None:
+        """Stop. Raises what stopped the samples before."""
         self._stop.set()
-        self._thread.join()
+        self._watching.result()
+        self._pool.shutdown()
 
     def take(self) -> Samples:
         """Return the samples since the last call."""
@@ -174,14 +176,14 @@ class Watcher:
         samples.pages.append(pages_of_claim(cursor))
 
 
-def pages_of_claim(cursor: Any) -> float:
+def pages_of_claim(cursor: "psycopg.ClientCursor[Any]") -> float:
     """Return how many pages a claim reads that finds no job, because it skips those of the only branch."""
     # Needs Django.
-    from jobs.enums import ALL_LANES
-    from jobs.lifecycle.job_moves import SQL
+    from jobs.enums import Priority
+    from jobs.lifecycle.job_moves import COMMIT_SECONDS, SQL, values_of_claim
 
-    values = {"first_lane": ALL_LANES.first, "last_lane": ALL_LANES.last, "skipped": [], "worker": "", "reason": ""}
-    values |= {"skipped_branches": ["midnight"], "lease_seconds": 1}
+    cursor.execute(SQL["find_first_ids"], {"lanes": list(Priority), "commit_seconds": COMMIT_SECONDS})
+    values = values_of_claim("pressure", skipped_branches=["midnight"], first_ids=dict(cursor.fetchall()))
     cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {SQL['claim_job']}", values)
     ((plan,),) = cursor.fetchall()
     root = plan[0]["Plan"]

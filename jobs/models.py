@@ -207,6 +207,8 @@ class Job(models.Model):
             models.Index(
                 fields=["priority", "id"], include=["vcpus"], condition=Q(status__in=WAITING), name="job_waiting"
             ),
+            # Whether an attempt returned a job to the queue, so that claims must search from the start of a lane
+            models.Index(fields=["attempt"], condition=Q(status__in=WAITING, attempt__gt=0), name="job_returned"),
             models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
             models.Index(fields=["id"], condition=Q(status=Status.PENDING), name="job_unannounced"),
             # Claimed jobs; without the lease, because each renewal would then update the index
