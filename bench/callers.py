@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, RemoteDisconnected
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,11 +37,13 @@ class Caller:
         self.request(method, path, body)
         return time.perf_counter() - started
 
-    def request(self, method: str, path: str, body: bytes | None = None) -> Any:
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> Any:
         """Make a request and return the response. If the server has closed the idle connection, use a new one."""
         for is_last in (False, True):
             try:
-                self._connection.request(method, path, body=body, headers=self._headers)
+                self._connection.request(method, path, body=body, headers={**self._headers, **headers})
                 response = self._connection.getresponse()
                 content = response.read()
             except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):

@@ -5,23 +5,15 @@ keeps them open while every fifth client's receiver hangs. Receiver and database
 """
 
 import functools
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psutil
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from django.db import connection
 from django.test import override_settings
 
-from bench import processes
+from bench import processes, receiver
 from bench.accounts import open_accounts
 from bench.figures import Value, Values
 from bench.lab import LocalStack
@@ -42,28 +34,12 @@ def measure(stack: LocalStack, *, quick: bool) -> Values:
     """Return the rate of deliveries, with new connections, and while one receiver in five hangs."""
     seconds, certificate = QUICK_SECONDS if quick else SECONDS, stack.folder / "receiver.pem"
     clients = [Client.objects.create(account=account, name="bench") for account in open_accounts(CLIENTS)]
-    _make_certificate(certificate)
-    command = [sys.executable, "-m", "bench.receiver", str(certificate)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver, ExitStack() as stop:
-        stop.callback(receiver.kill)
+    with receiver.running(certificate) as address, ExitStack() as stop:
         stop.enter_context(processes.suspended(stack.supervisor))
-        assert receiver.stdout is not None
-        address = f"localhost:{receiver.stdout.readline().strip()}"
         load = functools.partial(_rate, stack, clients, address, seconds=seconds)
         stop.enter_context(override_settings(WEBHOOK_ALLOWED_ADDRESSES=[address], WEBHOOK_CA_FILE=str(certificate)))
         rates = {"rate": load(), "closing": load(path="close"), "hanging": load(hanging=CLIENTS // 5)}
     return {f"webhooks.{name}": rate for name, rate in rates.items()}
-
-
-def _make_certificate(file: Path) -> None:
-    """Write a certificate for `localhost`, which is its own authority, and its key."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    now, names = datetime.now(UTC), x509.SubjectAlternativeName([x509.DNSName("localhost")])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    builder = builder.not_valid_before(now).not_valid_after(now + timedelta(days=1))
-    certificate = builder.add_extension(names, critical=True).sign(key, hashes.SHA256())
-    key_format = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(certificate.public_bytes(Encoding.PEM) + key.private_bytes(*key_format))
 
 
 def _rate(

@@ -213,6 +213,8 @@ class Job(models.Model):
         indexes = [
             # Claims, and the forecast, which reads nothing but this index
             models.Index(fields=["priority", "id"], include=["vcpus"], condition=CLAIMABLE, name="job_claimable"),
+            # Whether an attempt returned a job to the queue, so that claims must search from the start of a lane
+            models.Index(fields=["attempt"], condition=CLAIMABLE & Q(attempt__gt=0), name="job_returned"),
             models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
             models.Index(fields=["id"], condition=Q(status=Status.PENDING), name="job_unannounced"),
             # Claimed jobs; without the lease, because each renewal would then update the index

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
@@ -25,6 +26,7 @@ from jobs.enums import (
     ErrorCode,
     LaneRange,
     MoveResult,
+    Priority,
     Renewal,
     ReturnCause,
     ShardStatus,
@@ -41,6 +43,8 @@ from webhooks import events
 
 # This many losses of one shard lose the job's attempt.
 MAX_LOSSES = 3
+# A job is committed at most this many seconds after its id was made; if later, it may be claimed a little late.
+COMMIT_SECONDS = 10
 CLAIMED_JOB = RowReader(Job)
 ARTIFACT_FIELDS = Artifact._meta.concrete_fields  # noqa: SLF001 - documented by Django
 SQL = load(
@@ -182,15 +186,40 @@ def claim_job(
     lanes: LaneRange = ALL_LANES,
     skipped_stages: Collection[int] = (),
     skipped_branches: Collection[str] = (),
+    first_ids: Mapping[int, int] = MappingProxyType({}),
 ) -> Job | None:
     """Assign the best waiting job in `lanes` to `worker`, with a new attempt and a new lease.
 
     The best job has the highest priority and, among equals, the earliest submission
     (`docs/reference/api.md#priority`). Overdue jobs are skipped, because the sweep ends them, and so are jobs
     on `skipped_branches`. Return None if no other job waits, or if a shard of a stage that is not in
-    `skipped_stages` comes first. One statement.
+    `skipped_stages` comes first. In each lane, the search begins at its id in `first_ids` (`find_first_ids`). One
+    statement.
     """
-    parameters = {
+    values = values_of_claim(
+        worker,
+        lanes=lanes,
+        skipped_stages=skipped_stages,
+        skipped_branches=skipped_branches,
+        first_ids=first_ids,
+    )
+    rows = run(SQL["claim_job"], values=values)
+    return CLAIMED_JOB.instance(rows[0]) if rows else None
+
+
+def values_of_claim(
+    worker: str,
+    *,
+    lanes: LaneRange = ALL_LANES,
+    skipped_stages: Collection[int] = (),
+    skipped_branches: Collection[str] = (),
+    first_ids: Mapping[int, int] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return the values of the statement `claim_job`."""
+    numbers = range(lanes.first, lanes.last + 1)
+    return {
+        "lanes": list(numbers),
+        "first_ids": [first_ids.get(number, 0) for number in numbers],
         "first_lane": lanes.first,
         "last_lane": lanes.last,
         "skipped": list(skipped_stages),
@@ -199,8 +228,15 @@ def claim_job(
         "reason": f"claimed by {worker}"[:500],
         "lease_seconds": settings.LEASE_SECONDS,
     }
-    rows = run(SQL["claim_job"], values=parameters)
-    return CLAIMED_JOB.instance(rows[0]) if rows else None
+
+
+def find_first_ids() -> dict[int, int]:
+    """Return for each lane an id below which no job waits, except for jobs that an attempt returned to the queue.
+
+    It stays valid unless a job is committed `COMMIT_SECONDS` after its id was made. One statement.
+    """
+    values = {"lanes": list(Priority), "commit_seconds": COMMIT_SECONDS}
+    return dict(run(SQL["find_first_ids"], values=values))
 
 
 def lease_end() -> Any:

@@ -34,14 +34,30 @@ jobs_shard.status IN {claim_shard_from} AND losses < {max_losses}
 
 -- name: find_open_stage
 -- Return the open stage in a range of lanes with the best priority and, among equals, the earliest submission. An
--- open stage has a waiting shard, a free seat and funds.
+-- open stage has a waiting shard, a free seat and funds. The first condition is tested before any row is read: without
+-- stages, PostgreSQL would often begin with the claimed jobs, and read their dead rows too.
 SELECT stage.id, stage.priority FROM jobs_shardedstage AS stage {current_job}
-WHERE {needs_help} AND stage.priority BETWEEN %(first_lane)s AND %(last_lane)s
+WHERE (SELECT true FROM jobs_shardedstage LIMIT 1) AND {needs_help} AND stage.priority BETWEEN %(first_lane)s AND %(last_lane)s
     AND NOT stage.id = ANY(%(skipped)s::bigint[])
     AND EXISTS (SELECT FROM jobs_shard WHERE stage_id = stage.id AND {claimable} AND number > 0)
     AND (SELECT count(*) FROM jobs_shard WHERE stage_id = stage.id AND status = 'running' AND seat > 0)
         < stage.slots - 1
 ORDER BY stage.priority, stage.job_id LIMIT 1
+
+-- part: returned
+-- The attempt of a waiting job that an earlier attempt returned to the queue; null if there is none. The order makes
+-- PostgreSQL use the index of these jobs.
+(SELECT attempt FROM jobs_job WHERE status IN {claim_job_from} AND paused_at IS NULL AND attempt > 0
+    ORDER BY attempt LIMIT 1)
+
+-- name: find_first_ids
+-- Return for each lane an id below which no job waits for its first attempt. A job with a newer id may not be committed
+-- yet, so the id is at least some seconds old.
+SELECT lane, least(
+    (SELECT id FROM jobs_job WHERE status IN {claim_job_from} AND paused_at IS NULL
+        AND priority BETWEEN lane AND lane ORDER BY priority, id LIMIT 1),
+    (extract(epoch FROM statement_timestamp() - %(commit_seconds)s * interval '1 second') * 1000)::bigint * 100000
+) FROM unnest(%(lanes)s::integer[]) AS lane
 
 -- name: mark_queued
 -- Move a pending job to queued. Return a row if it was moved.
@@ -57,20 +73,28 @@ SELECT id, statement_timestamp(), {announce_job_from}, {announce_job_to}, attemp
 -- `FOR UPDATE` reads the latest version of a row, and locked rows are skipped, so this never waits.
 -- It skips overdue jobs, about 1 µs each, and leaves them to the sweep: ending one here would delay the claim more
 -- than skipping thousands.
--- The lanes are an array, so that the jobs of a paused lane are not even read. A drained machine claims nothing.
--- `nullif` hides the branches from the planner, which would expect few rows and sort all waiting jobs.
+-- The rows of a paused lane are not even read. A drained machine claims nothing.
+-- Each lane is searched from its first id. Otherwise, while a long transaction keeps dead rows from being removed, a
+-- claim would read the rows of all jobs that waited since that transaction began, about 1 µs each. The lanes are
+-- searched in the order of the array until a job is found.
+-- `nullif` hides the branches from the planner, and BETWEEN hides that a lane is a single value: it would expect few
+-- rows and sort all waiting jobs, or read the primary key.
 -- The update compares with a subquery, because a join could read the whole table if the statistics mislead.
 WITH open AS (
     {find_open_stage}
 ), best AS (
-    SELECT id, status FROM jobs_job
-    WHERE status IN {claim_job_from} AND paused_at IS NULL AND queue_deadline_at > statement_timestamp()
-        AND priority = ANY(ARRAY(
-            SELECT generate_series(%(first_lane)s::int, coalesce((SELECT priority FROM open), %(last_lane)s::int))
-            EXCEPT {paused_lanes}
-        )) AND NOT {is_drained}
-        AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
-    ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
+    SELECT first.id, first.status FROM unnest(%(lanes)s::integer[], %(first_ids)s::bigint[]) AS lane (number, first_id)
+    CROSS JOIN LATERAL (
+        SELECT id, status FROM jobs_job
+        WHERE status IN {claim_job_from} AND paused_at IS NULL AND queue_deadline_at > statement_timestamp()
+            AND priority BETWEEN lane.number AND lane.number
+            AND id >= CASE WHEN {returned} IS NULL THEN lane.first_id ELSE 0 END
+            AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL
+        ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) AS first
+    WHERE lane.number <= coalesce((SELECT priority FROM open), %(last_lane)s)
+        AND lane.number <> ALL(ARRAY({paused_lanes})) AND NOT {is_drained}
+    LIMIT 1
 ), claimed AS (
     UPDATE jobs_job SET status = {claim_job_to}, attempt = attempt + 1, worker = %(worker)s,
         lease_expires_at = {lease_end}, updated_at = statement_timestamp()

@@ -1,5 +1,6 @@
 """Claims of work by slots: waiting jobs, and shards of jobs that run on other slots."""
 
+import time
 from collections.abc import Sequence
 
 from jobs.enums import LaneRange, Priority
@@ -12,6 +13,25 @@ from jobs.queue.expiring_set import ExpiringSet
 # Branches without any build on this machine. A job that returns to the queue is the best one again, so without this
 # list, it would keep the slots from all other jobs.
 branches_without_builds = ExpiringSet[str](seconds=300)
+# How long first ids are used. A job that is stored late, below them, waits this much longer.
+FIRST_IDS_SECONDS = 2.0
+
+
+class FirstIds:
+    """The id in each lane from which claims search, read again every FIRST_IDS_SECONDS. Threads can share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._until = float("-inf")
+
+    def current(self) -> dict[int, int]:
+        """Return the first ids. Some calls take one statement."""
+        if time.monotonic() > self._until:
+            self._known, self._until = job_moves.find_first_ids(), time.monotonic() + FIRST_IDS_SECONDS
+        return self._known
+
+
+first_ids = FirstIds()
 
 
 def claim_work(worker: str, *, lanes: Sequence[Priority] = tuple(Priority)) -> Job | ClaimedShard | None:
@@ -42,7 +62,13 @@ def _claim(worker: str, lanes: LaneRange) -> Job | ClaimedShard | None:
     """Claim and return the best waiting job or shard in a range of lanes, or None."""
     skipped, branches = executables.skipped.current(), branches_without_builds.current()
     while True:
-        job = job_moves.claim_job(worker, lanes=lanes, skipped_stages=skipped, skipped_branches=branches)
+        job = job_moves.claim_job(
+            worker,
+            lanes=lanes,
+            skipped_stages=skipped,
+            skipped_branches=branches,
+            first_ids=first_ids.current(),
+        )
         if job is not None:
             return job
         stage_id = shard_moves.find_open_stage(skipped, lanes=lanes)

@@ -22,9 +22,10 @@ __all__ = ["open_directory"]
 
 @pytest.fixture(autouse=True)
 def _no_missing_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the builds that this machine lacked in earlier tests of the process."""
+    """Forget what earlier tests of the process read: the builds that this machine lacked, and the first ids."""
     monkeypatch.setattr(attempt, "absent_builds", ExpiringSet[UUID](seconds=60))
     monkeypatch.setattr(claims, "branches_without_builds", ExpiringSet[str](seconds=300))
+    monkeypatch.setattr(claims, "first_ids", claims.FirstIds())
 
 
 @pytest.fixture(scope="session")

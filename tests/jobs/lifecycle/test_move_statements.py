@@ -83,8 +83,6 @@ def test_an_extension_is_four_round_trips() -> None:
 @pytest.mark.parametrize("locked", [0, 1, 1000])
 def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
     make_job()
-    parameters: dict[str, Any] = {"worker": "w", "reason": "", "lease_seconds": 15}
-    parameters |= {"skipped": [], "skipped_branches": [], "first_lane": 0, "last_lane": 2}
     with connection.cursor() as cursor:
         cursor.execute(MANY_JOBS)
         cursor.execute("ANALYZE jobs_job")
@@ -94,11 +92,14 @@ def test_a_claim_reads_the_index_of_waiting_jobs(locked: int) -> None:
             other.execute("BEGIN")
             other.execute(LOCK_FIRST, [locked])
         with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {job_moves.SQL['claim_job']}", parameters)
+            values = job_moves.values_of_claim("w")
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {job_moves.SQL['claim_job']}", values)
             (plan,) = cursor.fetchone()
     finally:
         blocker.close()
-    assert index_scan(plan[0]["Plan"], "job_claimable")["Actual Rows"] == locked + 1
+    scan = index_scan(plan[0]["Plan"], "job_claimable")
+    # Once for each lane until one has a job
+    assert round(scan["Actual Rows"] * scan["Actual Loops"]) == locked + 1
     reads = {part["Node Type"] for part in parts(plan[0]["Plan"]) if part.get("Relation Name") == "jobs_job"}
     assert not {"Seq Scan", "Bitmap Heap Scan"} & reads
 
