@@ -37,8 +37,8 @@ jobs_shard.status IN {claim_shard_from} AND losses < {max_losses}
 -- open stage has a waiting shard, a free seat and funds. The first condition is tested before any row is read: without
 -- stages, PostgreSQL would often begin with the claimed jobs, and read their dead rows too.
 SELECT stage.id, stage.priority FROM jobs_shardedstage AS stage {current_job}
-WHERE (SELECT true FROM jobs_shardedstage LIMIT 1) AND {needs_help} AND stage.priority BETWEEN %(first_lane)s AND %(last_lane)s
-    AND NOT stage.id = ANY(%(skipped)s::bigint[])
+WHERE (SELECT true FROM jobs_shardedstage LIMIT 1) AND {needs_help}
+    AND stage.priority BETWEEN %(first_lane)s AND %(last_lane)s AND NOT stage.id = ANY(%(skipped)s::bigint[])
     AND EXISTS (SELECT FROM jobs_shard WHERE stage_id = stage.id AND {claimable} AND number > 0)
     AND (SELECT count(*) FROM jobs_shard WHERE stage_id = stage.id AND status = 'running' AND seat > 0)
         < stage.slots - 1

@@ -1,4 +1,4 @@
-"""Add paused lanes and drained machines."""
+"""Let later attempts adopt sharded stages, let jobs be paused, and add paused lanes and drained machines."""
 
 from django.db import migrations, models
 from django.db.models import Q
@@ -10,6 +10,25 @@ class Migration(migrations.Migration):
     dependencies = [("jobs", "0004_share_inputs")]
 
     operations = [
+        migrations.AddField("shardedstage", "created_by_attempt", models.PositiveSmallIntegerField(null=True)),
+        migrations.AddField("job", "pause_requested_at", models.DateTimeField(null=True)),
+        migrations.AddField("job", "paused_at", models.DateTimeField(null=True)),
+        migrations.AlterField(
+            "jobevent",
+            "cause",
+            models.CharField(
+                blank=True,
+                choices=[
+                    ("lost", "Lost"),
+                    ("returned", "Returned"),
+                    ("paused", "Paused"),
+                    ("resumed", "Resumed"),
+                ],
+                db_default="",
+                default="",
+                max_length=8,
+            ),
+        ),
         migrations.CreateModel(
             "Maintenance",
             [

@@ -6,7 +6,7 @@ from simservice.postgresql import migration_rules
 
 RETURNED = models.Index(
     fields=["attempt"],
-    condition=models.Q(status__in=("pending", "queued"), attempt__gt=0),
+    condition=models.Q(paused_at=None, status__in=("pending", "queued")) & models.Q(attempt__gt=0),
     name="job_returned",
 )
 
@@ -14,6 +14,6 @@ RETURNED = models.Index(
 class Migration(migrations.Migration):
     phase = "expand"
     atomic = False
-    dependencies = [("jobs", "0004_share_inputs")]
+    dependencies = [("jobs", "0005_adoption_pauses_and_maintenance")]
 
     operations = migration_rules.concurrently("job", RETURNED)

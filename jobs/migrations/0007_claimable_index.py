@@ -26,7 +26,7 @@ PAUSED_WAITS = models.CheckConstraint(
 class Migration(migrations.Migration):
     phase = "contract"
     atomic = False
-    dependencies = [("jobs", "0005_pause")]
+    dependencies = [("jobs", "0006_returned_jobs")]
 
     operations = [
         *migration_rules.concurrently("job", CLAIMABLE),
