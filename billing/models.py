@@ -287,6 +287,13 @@ ALLOWED_MOVES = (
 )
 
 
+class EntryReason(models.TextChoices):
+    """Why credits returned from a job's hold, unless the job ended."""
+
+    # Its owner paused it.
+    PAUSED = "paused"
+
+
 class Entry(models.Model):
     """A move of credits from one pocket to another. A trigger prevents changes and deletions.
 

@@ -260,7 +260,7 @@ def test_pauses_with_another_key_are_recorded_once(owner: Membership) -> None:
             pausing.pause(job, by=by)
         for _ in range(2):
             pausing.resume(job, by=by)
-    assert written() == ["job.paused", "job.resumed"]
+    assert written() == ["key.created", "job.paused", "job.resumed"]
 
 
 def test_operators_are_recorded_by_name(owner: Membership) -> None:

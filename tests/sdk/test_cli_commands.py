@@ -70,9 +70,8 @@ def test_json_of_changes(simctl: Simctl, service: Service, action: str) -> None:
 
 @pytest.mark.parametrize(("action", "text"), [("pause", "Job 7 is paused.\n"), ("resume", "Job 7 is queued.\n")])
 def test_pausing_and_resuming_say_what_happened(simctl: Simctl, service: Service, action: str, text: str) -> None:
-    service.answers[f"POST /v1/sim/jobs/7/{action}"] = [
-        example(f"POST /v1/sim/jobs/{{job_id}}/{action}") | {"id": "7"}
-    ]
+    operation = f"POST /v1/sim/jobs/{{job_id}}/{action}"
+    service.answers[operation] = [Answer(example(operation) | {"id": "7"})]
     assert simctl(action, "7").stdout == text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from billing.models import Pocket
+from billing.models import EntryReason, Pocket
 from clients.models import Membership
 from jobs.enums import ACTIVE, CLAIMED, WAITING, ShardStatus, Status, StopReason
 from jobs.submission.store import Rule
@@ -15,7 +15,17 @@ from webhooks.models import Delivery, Event
 
 PACKAGES = ("billing", "clients", "jobs", "webhooks")
 FILES = [path for package in PACKAGES for path in sorted(Path(settings.BASE_DIR, package).rglob("*.sql"))]
-ENUMERATIONS = (Status, ShardStatus, StopReason, Pocket, Rule, Membership.Role, Event.State, Delivery.Outcome)
+ENUMERATIONS = (
+    Status,
+    ShardStatus,
+    StopReason,
+    Pocket,
+    EntryReason,
+    Rule,
+    Membership.Role,
+    Event.State,
+    Delivery.Outcome,
+)
 SETS = [{str(each) for each in statuses} for statuses in (WAITING, CLAIMED, ACTIVE)]
 UNDESCRIBED = re.compile(r"^-- (?:name|part): .*\n(?!--)", re.MULTILINE)
 
