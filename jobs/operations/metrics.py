@@ -13,7 +13,7 @@ from jobs.artifacts import retention
 from jobs.enums import CLAIMED, WAITING, Priority
 from jobs.lifecycle import counters, job_moves
 from jobs.models import Build, Job
-from jobs.queue import announcements, forecast, maintenance
+from jobs.queue import announcements, closures, forecast
 from sandbox import layers
 from simservice import clocks, worker_heartbeats
 from simservice.redis import shared_metrics
@@ -58,7 +58,7 @@ def _database_metrics() -> tuple[list[Metric], int]:
     by_lane = GaugeMetricFamily("simservice_jobs_waiting", "Jobs waiting for a worker.", labels=["lane"])
     for priority in Priority:
         by_lane.add_metric([priority.api_name], waiting.get(priority, 0))
-    open_lanes, drained = maintenance.open_lanes(), maintenance.current().filter(lane=None)
+    open_lanes, drained = closures.open_lanes(), closures.current().filter(lane=None)
     paused = GaugeMetricFamily("simservice_lane_paused", "Whether an operator paused a lane.", labels=["lane"])
     for priority in Priority:
         paused.add_metric([priority.api_name], priority not in open_lanes)

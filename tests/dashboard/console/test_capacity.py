@@ -10,10 +10,10 @@ from django.test.utils import CaptureQueriesContext
 
 from clients.audit import COMMAND_LINE
 from jobs.enums import Priority
-from jobs.models import Maintenance
+from jobs.models import Closure
 from jobs.operations import doctor
 from jobs.operations.metrics import QueueCollector
-from jobs.queue import maintenance, sweep
+from jobs.queue import closures, sweep
 from simservice import worker_heartbeats
 from simservice.operations.doctor import Level
 from tests.dashboard.browsing import text_of
@@ -33,10 +33,10 @@ def _live_worker() -> None:
 @pytest.mark.parametrize("address", [LANE, MACHINE])
 def test_only_operators_change_lanes_and_machines(staff: Staff, client: Browser, address: str) -> None:
     client.force_login(make_member().user)
-    for browser, status in ((client, 302), (staff("view_job"), 403), (staff("view_maintenance"), 403)):
+    for browser, status in ((client, 302), (staff("view_job"), 403), (staff("view_closure"), 403)):
         assert browser.get(address).status_code == browser.post(address).status_code == status
-    assert not Maintenance.objects.exists()
-    viewer = staff("view_maintenance")
+    assert not Closure.objects.exists()
+    viewer = staff("view_closure")
     assert address not in viewer.get(CAPACITY).content.decode()
     assert viewer.post(CAPACITY).status_code == 405
     assert staff("view_job").get(CAPACITY).status_code == 403
@@ -45,11 +45,11 @@ def test_only_operators_change_lanes_and_machines(staff: Staff, client: Browser,
 def test_a_lane_is_paused_and_resumed(operator: Browser) -> None:
     make_running_job()
     assert "Its 1 claimed job continue" in text_of(operator.get(LANE))
-    assert not Maintenance.objects.exists()
+    assert not Closure.objects.exists()
     page = operator.post(LANE, {"begin": "", "reason": "<b>"}, follow=True)
     assert "The standard lane is paused." in text_of(page)
     assert "&lt;b&gt;" in page.content.decode()
-    row = maintenance.current().get()
+    row = closures.current().get()
     assert (row.lane, row.reason, row.began_by.startswith("Operator ")) == (Priority.STANDARD, "<b>", True)
     assert "claim its jobs again" in text_of(operator.get(LANE))
     # The form of another browser was opened before.
@@ -57,21 +57,21 @@ def test_a_lane_is_paused_and_resumed(operator: Browser) -> None:
     page = operator.post(LANE, {"end": ""}, follow=True)
     assert "The standard lane is in use again." in text_of(page)
     assert "lane standard" in text_of(page), "the history lists it"
-    assert not maintenance.current().exists()
+    assert not closures.current().exists()
 
 
 def test_a_machine_is_drained_and_resumed(operator: Browser) -> None:
     assert "What it runs (0) ends within" in text_of(operator.get(MACHINE))
     assert "sim-1 is drained." in text_of(operator.post(MACHINE, {"begin": ""}, follow=True))
-    assert maintenance.current().get().host == "sim-1"
+    assert closures.current().get().host == "sim-1"
     assert "sim-1 is in use again." in text_of(operator.post(MACHINE, {"end": ""}, follow=True))
-    assert not maintenance.current().exists()
+    assert not closures.current().exists()
 
 
 @pytest.mark.parametrize("path", ["lanes/urgent/", "machines/unknown/", "machines/%3Cb%3E/", "lanes/0/"])
 def test_unknown_lanes_and_machines_do_not_exist(operator: Browser, path: str) -> None:
     assert operator.get(CAPACITY + path).status_code == operator.post(CAPACITY + path).status_code == 404
-    assert not Maintenance.objects.exists()
+    assert not Closure.objects.exists()
 
 
 def test_the_page_takes_the_same_queries_however_many_machines_there_are(operator: Browser) -> None:
@@ -86,14 +86,14 @@ def test_the_page_takes_the_same_queries_however_many_machines_there_are(operato
     before = queries()
     for number in range(5):
         worker_heartbeats.report(f"sim@sim-{number}-1", slots=2)
-        maintenance.begin(host=f"sim-{number}", by=COMMAND_LINE)
+        closures.begin(host=f"sim-{number}", by=COMMAND_LINE)
         make_running_job()
     assert queries() == before
 
 
 def test_operators_and_owners_see_that_a_lane_is_paused(operator: Browser) -> None:
     member, job = make_member(), make_job()
-    maintenance.begin(lane=Priority(job.priority), by=COMMAND_LINE)
+    closures.begin(lane=Priority(job.priority), by=COMMAND_LINE)
     sweep.sweep()
     assert "paused by the operator" in text_of(operator.get("/admin/overview/"))
     share = text_of(Browser().get(f"/share/{job.share_token}"))
@@ -130,8 +130,8 @@ def test_machines_are_drained_by_a_command() -> None:
 
 
 def test_doctor_and_metrics_say_what_is_paused_and_drained() -> None:
-    maintenance.begin(lane=Priority.HIGH, by=COMMAND_LINE)
-    maintenance.begin(host="sim-1", by=COMMAND_LINE)
+    closures.begin(lane=Priority.HIGH, by=COMMAND_LINE)
+    closures.begin(host="sim-1", by=COMMAND_LINE)
     worker_heartbeats.report("sim@sim-1-77", slots=0, problem="an operator drained this machine")
     found = list(doctor.check_workers())
     assert {finding.level for finding in found} == {Level.OK, Level.WARNING}
