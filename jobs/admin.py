@@ -20,7 +20,7 @@ from jobs.errors import JobAlreadyEnded
 from jobs.execution import build_probe
 from jobs.lifecycle import cancellation, job_moves
 from jobs.live.progress import progress_of
-from jobs.models import Artifact, Build, Job, JobProfile, Maintenance
+from jobs.models import Artifact, Build, Closure, Job, JobProfile
 from jobs.operations import job_output, operator_actions, timeline
 from jobs.operations import plan_limits as plan_limits
 from jobs.queue import announcements
@@ -393,8 +393,8 @@ def effect_of_restoring(build: Build) -> Effect:
     return Effect("It is tested, and becomes available again if it works.")
 
 
-@admin.register(Maintenance)
-class MaintenanceAdmin(ReadOnlyMixin, admin.ModelAdmin):
+@admin.register(Closure)
+class ClosureAdmin(ReadOnlyMixin, admin.ModelAdmin):
     """The history of paused lanes and drained machines. Operators change them on the console's page *Capacity*."""
 
     list_display = ["__str__", "began_at", "began_by", "ended_at", "ended_by", "reason"]

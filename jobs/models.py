@@ -620,8 +620,8 @@ class DailyUsage(models.Model):
         return f"{self.account_id} on {self.day}"
 
 
-class Maintenance(models.Model):
-    """A paused lane or a drained machine (`jobs/queue/maintenance.py`). Ended rows stay as the history."""
+class Closure(models.Model):
+    """A paused lane or a drained machine (`jobs/queue/closures.py`). Ended rows stay as the history."""
 
     # One of the two; the machine by its host name
     lane = models.PositiveSmallIntegerField(choices=Priority, null=True)
@@ -634,16 +634,13 @@ class Maintenance(models.Model):
     ended_by = models.CharField(max_length=300, blank=True)
 
     class Meta:
-        verbose_name_plural = "maintenance"
         constraints = [
             CheckConstraint(
                 condition=Q(lane__in=Priority.values, host="") | (Q(lane=None) & ~Q(host="")),
-                name="maintenance_of_lane_or_machine",
+                name="closure_of_lane_or_machine",
             ),
             # Also the index by which claims and the sweep find what has not ended
-            UniqueConstraint(
-                Coalesce("lane", -1), "host", condition=Q(ended_at=None), name="maintenance_one_current"
-            ),
+            UniqueConstraint(Coalesce("lane", -1), "host", condition=Q(ended_at=None), name="closure_one_current"),
         ]
 
     def __str__(self) -> str:

@@ -10,10 +10,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from clients import audit
 from jobs.enums import Priority
-from jobs.models import Maintenance
+from jobs.models import Closure
 from jobs.operations import capacity as state
 from jobs.operations.capacity import LaneState, MachineState
-from jobs.queue import maintenance
+from jobs.queue import closures
 
 MAX_ENDED = 20
 LANES = {lane.api_name: lane for lane in Priority}
@@ -24,13 +24,13 @@ class BeginForm(forms.Form):
 
     reason = forms.CharField(
         required=False,
-        max_length=maintenance.MAX_REASON_CHARACTERS,
+        max_length=closures.MAX_REASON_CHARACTERS,
         help_text="Shown to operators, with your name and the time.",
     )
 
 
 @require_safe
-@permission_required("jobs.view_maintenance", raise_exception=True)
+@permission_required("jobs.view_closure", raise_exception=True)
 def capacity(request: HttpRequest) -> HttpResponse:
     """List the lanes and machines, and the latest pauses and drains that have ended."""
     context = {
@@ -38,13 +38,13 @@ def capacity(request: HttpRequest) -> HttpResponse:
         "title": "Capacity",
         "lanes": state.lanes(),
         "machines": state.machines(),
-        "ended": list(Maintenance.objects.filter(ended_at__isnull=False).order_by("-pk")[:MAX_ENDED]),
+        "ended": list(Closure.objects.filter(ended_at__isnull=False).order_by("-pk")[:MAX_ENDED]),
     }
     return render(request, "console/capacity.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@permission_required("jobs.change_maintenance", raise_exception=True)
+@permission_required("jobs.change_closure", raise_exception=True)
 def change_lane(request: HttpRequest, lane: str) -> HttpResponse:
     """Show what pausing or resuming a lane does, and do it once the user confirms that."""
     found = next((each for each in state.lanes() if each.lane.api_name == lane), None)
@@ -56,7 +56,7 @@ def change_lane(request: HttpRequest, lane: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@permission_required("jobs.change_maintenance", raise_exception=True)
+@permission_required("jobs.change_closure", raise_exception=True)
 def change_machine(request: HttpRequest, host: str) -> HttpResponse:
     """Show what draining or resuming a machine does, and do it once the user confirms that."""
     found = next((each for each in state.machines() if each.host == host), None)
@@ -68,7 +68,7 @@ def change_machine(request: HttpRequest, host: str) -> HttpResponse:
 
 
 def _ask(
-    request: HttpRequest, name: str, effect: str, *, verbs: tuple[str, str], now: Maintenance | None
+    request: HttpRequest, name: str, effect: str, *, verbs: tuple[str, str], now: Closure | None
 ) -> HttpResponse:
     """Show the effect of beginning or ending a pause or drain, with a form. `verbs` name the two changes."""
     verb = verbs[now is not None]
@@ -87,11 +87,11 @@ def _change(request: HttpRequest, *, lane: Priority | None = None, host: str = "
     """Make the change that the user confirmed, whatever the state is now."""
     by, name = audit.operator(request), host or f"The {lane and lane.api_name} lane"
     if "end" in request.POST:
-        is_done = maintenance.end(lane=lane, host=host, by=by)
+        is_done = closures.end(lane=lane, host=host, by=by)
         text = f"{name} is in use again." if is_done else f"{name} was already in use."
     else:
         reason = request.POST.get("reason", "")
-        is_done = maintenance.begin(lane=lane, host=host, by=by, reason=reason)
+        is_done = closures.begin(lane=lane, host=host, by=by, reason=reason)
         state_now = "drained" if host else "paused"
         text = f"{name} is {state_now}." if is_done else f"{name} was already {state_now}."
     messages.success(request, text)

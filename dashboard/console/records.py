@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 # Models that are not listed here follow under their app's name.
 TASKS = {
-    "Jobs": ("job", "build", "maintenance"),
+    "Jobs": ("job", "build", "closure"),
     "Accounts": ("account", "plan", "client", "apikey"),
     "Credits": ("grant", "hold", "entry"),
     "People": ("user", "membership", "invitation", "group", "emailaddress", "authenticator", "usersession"),

@@ -12,11 +12,11 @@ JOIN jobs_job AS job ON job.id = stage.job_id AND job.attempt = stage.attempt
 
 -- part: paused_lanes
 -- The lanes that operators have paused.
-SELECT lane FROM jobs_maintenance WHERE lane IS NOT NULL AND ended_at IS NULL
+SELECT lane FROM jobs_closure WHERE lane IS NOT NULL AND ended_at IS NULL
 
 -- part: is_drained
 -- Whether an operator has drained the machine of the worker.
-EXISTS (SELECT FROM jobs_maintenance WHERE host = split_part(%(worker)s, ':', 1) AND ended_at IS NULL)
+EXISTS (SELECT FROM jobs_closure WHERE host = split_part(%(worker)s, ':', 1) AND ended_at IS NULL)
 
 -- part: may_start
 -- Conditions of every claim of a shard, by a helper or the conductor.

@@ -14,6 +14,6 @@ RETURNED = models.Index(
 class Migration(migrations.Migration):
     phase = "expand"
     atomic = False
-    dependencies = [("jobs", "0005_adoption_pauses_and_maintenance")]
+    dependencies = [("jobs", "0005_adoption_pauses_and_closures")]
 
     operations = migration_rules.concurrently("job", RETURNED)

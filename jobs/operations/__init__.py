@@ -6,6 +6,7 @@ of the service, so an operator cannot bring a job into a state that the service 
 - `build_registration` and `html_reports` try a simulator before jobs may use it.
 - `doctor` says what is wrong and what to do; `metrics` exports numbers for Prometheus.
 - `hold_audit` and `artifact_audit` compare jobs with the ledger and with the storage, for example after a restore.
+- `capacity` lists lanes and machines, which operators pause and drain.
 - `operator_actions`, `timeline` and `plan_limits` are behind the pages of the admin.
 
 Start with the command or the page whose behaviour you want to change.

@@ -1,12 +1,12 @@
-"""The state of lanes and machines, for operators who pause and drain them (`jobs/queue/maintenance.py`)."""
+"""The state of lanes and machines, for operators who pause and drain them (`jobs/queue/closures.py`)."""
 
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from jobs.enums import CLAIMED, Priority
-from jobs.models import Job, Maintenance
-from jobs.queue import forecast, maintenance
+from jobs.models import Closure, Job
+from jobs.queue import closures, forecast
 from simservice import worker_heartbeats
 from simservice.redis.client import best_effort
 from simservice.worker_heartbeats import LiveWorker
@@ -18,7 +18,7 @@ class LaneState(NamedTuple):
     lane: Priority
     waiting: int | None
     running: int
-    pause: Maintenance | None
+    pause: Closure | None
 
 
 class MachineState(NamedTuple):
@@ -32,14 +32,14 @@ class MachineState(NamedTuple):
     workers: int
     slots: int
     running: int
-    drain: Maintenance | None
+    drain: Closure | None
 
 
 def lanes() -> list[LaneState]:
     """Return all lanes, the best first. Two queries and a request to Redis."""
     snapshot = forecast.current()
     running = Counter(Job.objects.filter(status__in=CLAIMED).values_list("priority", flat=True))
-    pauses = {each.lane: each for each in maintenance.current() if each.lane is not None}
+    pauses = {each.lane: each for each in closures.current() if each.lane is not None}
     return [
         LaneState(
             lane, None if snapshot is None else snapshot.waiting[lane.api_name], running[lane], pauses.get(lane)
@@ -58,7 +58,7 @@ def machines() -> list[MachineState]:
         live.setdefault(worker.host, []).append(worker)
     claimed = Job.objects.filter(status__in=CLAIMED).values_list("worker", flat=True)
     running = _by_host(claimed) + _by_host(forecast.helpers().values_list("worker", flat=True))
-    drains = {each.host: each for each in maintenance.current() if each.host}
+    drains = {each.host: each for each in closures.current() if each.host}
     return [
         MachineState(
             host,

@@ -13,7 +13,7 @@ from jobs.execution import build_probe, runner
 from jobs.execution.machine import DRAINED
 from jobs.models import Build, Job
 from jobs.operations import build_registration, html_reports
-from jobs.queue import announcements, maintenance
+from jobs.queue import announcements, closures
 from sandbox import layers
 from simservice import worker_heartbeats
 from simservice.celery import QUEUES, app
@@ -79,7 +79,7 @@ def check_workers() -> Iterator[Finding]:
     workers = worker_heartbeats.simulation_workers()
     if workers:
         yield ok(f"simulation workers: {len(workers)}, slots: {worker_heartbeats.total_slots(workers)}")
-    yield from _check_maintenance()
+    yield from _check_closures()
     for name, problem in worker_heartbeats.problems_of(workers).items():
         if problem == DRAINED:
             continue
@@ -98,9 +98,9 @@ def check_workers() -> Iterator[Finding]:
         )
 
 
-def _check_maintenance() -> Iterator[Finding]:
+def _check_closures() -> Iterator[Finding]:
     """Yield a warning for each paused lane and each drained machine."""
-    for each in maintenance.current().order_by("pk"):
+    for each in closures.current().order_by("pk"):
         command = (
             f"machines resume {each.host}" if each.host else f"lanes resume {Priority(each.lane or 0).api_name}"
         )

@@ -13,7 +13,7 @@ from jobs.artifacts import retention
 from jobs.enums import CLAIMED, Priority
 from jobs.lifecycle import counters, job_moves
 from jobs.models import CLAIMABLE, Build, Job
-from jobs.queue import announcements, forecast, maintenance
+from jobs.queue import announcements, closures, forecast
 from sandbox import layers
 from simservice import clocks, worker_heartbeats
 from simservice.redis import shared_metrics
@@ -50,7 +50,7 @@ class QueueCollector(Collector):
 def _database_metrics() -> tuple[list[Metric], int]:
     """Return the metrics of unfinished jobs, expired jobs and broken builds, and how many jobs are unfinished.
 
-    Eleven queries, and one for each period of retention.
+    Ten queries, and one for each period of retention.
     """
     claimed = Job.objects.filter(status__in=CLAIMED)
     lanes = Job.objects.filter(CLAIMABLE).values_list("priority").annotate(Count("id"))
@@ -58,15 +58,15 @@ def _database_metrics() -> tuple[list[Metric], int]:
     by_lane = GaugeMetricFamily("simservice_jobs_waiting", "Jobs waiting for a worker.", labels=["lane"])
     for priority in Priority:
         by_lane.add_metric([priority.api_name], waiting.get(priority, 0))
-    open_lanes, drained = maintenance.open_lanes(), maintenance.current().filter(lane=None)
+    closed = list(closures.current().values_list("lane", flat=True))
     paused = GaugeMetricFamily("simservice_lane_paused", "Whether an operator paused a lane.", labels=["lane"])
     for priority in Priority:
-        paused.add_metric([priority.api_name], priority not in open_lanes)
+        paused.add_metric([priority.api_name], int(priority in closed))
     stalled = claimed.filter(job_moves.LEASE_EXPIRED).count()
     metrics: list[Metric] = [
         by_lane,
         paused,
-        gauge("machines_drained", "Machines that an operator drained.", drained.count()),
+        gauge("machines_drained", "Machines that an operator drained.", closed.count(None)),
         gauge("jobs_held", "Jobs claimed by workers.", held),
         gauge("slots_helping", "Slots that run a shard of another slot's job.", forecast.helpers().count()),
         gauge(

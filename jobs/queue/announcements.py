@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from jobs.enums import Priority, Status
 from jobs.lifecycle import job_moves
 from jobs.models import CLAIMABLE, Job
-from jobs.queue import forecast, maintenance
+from jobs.queue import closures, forecast
 from simservice.celery import send
 from simservice.redis.client import best_effort, redis
 
@@ -80,7 +80,7 @@ def pass_on() -> None:
     If the database or Redis does not respond, the sweep wakes a slot.
     """
     try:
-        waiting = Job.objects.filter(CLAIMABLE, priority__in=maintenance.open_lanes())
+        waiting = Job.objects.filter(CLAIMABLE, priority__in=closures.open_lanes())
         waiting = waiting.order_by("priority", "id")
         best = waiting.values_list("priority", flat=True).first()
     except DatabaseError:
@@ -109,8 +109,7 @@ def replenish() -> int:
     RedisError.
     """
     lanes = [
-        forecast.waiting_in(lane).values_list("priority", flat=True)[:SWEEP_BATCH]
-        for lane in maintenance.open_lanes()
+        forecast.waiting_in(lane).values_list("priority", flat=True)[:SWEEP_BATCH] for lane in closures.open_lanes()
     ]
     waiting = Counter(lanes[0].union(*lanes[1:], all=True) if lanes else [])
     return sum(wake(priority, slots=jobs) for priority, jobs in waiting.items())

@@ -10,8 +10,8 @@ SELECT (
         ORDER BY account_id LIMIT 1
     ) IS NULL AND NOT EXISTS (SELECT FROM jobs_shardedstage),
     (SELECT id FROM jobs_run WHERE wall_ms IS NOT NULL ORDER BY id DESC LIMIT 1),
-    ARRAY(SELECT lane FROM jobs_maintenance WHERE lane IS NOT NULL AND ended_at IS NULL),
-    ARRAY(SELECT host FROM jobs_maintenance WHERE lane IS NULL AND ended_at IS NULL)
+    ARRAY(SELECT lane FROM jobs_closure WHERE lane IS NOT NULL AND ended_at IS NULL),
+    ARRAY(SELECT host FROM jobs_closure WHERE lane IS NULL AND ended_at IS NULL)
 
 -- name: shorten_leases
 -- Shorten the leases that end later than any renewal can have set: PostgreSQL's clock was set back. Their owners

@@ -252,6 +252,8 @@ ADMIN = {
     "admin-accounts": "/admin/console/accounts/",
     "admin-account": "/admin/console/accounts/1/",
     "admin-builds": "/admin/console/builds/",
+    "admin-capacity": "/admin/console/capacity/",
+    "admin-lane": "/admin/console/capacity/lanes/standard/",
     "admin-webhooks": "/admin/console/webhooks/",
     "admin-search": "/admin/search/",
     "admin-records": "/admin/records/",

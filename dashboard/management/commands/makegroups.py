@@ -9,10 +9,10 @@ from django.db.models import Q
 from simservice.operations.commands import BaseCommand
 
 APPS = ("billing", "clients", "jobs", "privacy", "webhooks")
-# In addition to viewing everything. Jobs, builds, maintenance and entries are read-only; for them these allow the
+# In addition to viewing everything. Jobs, builds, closures and entries are read-only; for them these allow the
 # actions.
 OPERATOR_PERMISSIONS = (
-    "jobs.change_job jobs.change_build jobs.change_maintenance billing.add_entry billing.add_account "
+    "jobs.change_job jobs.change_build jobs.change_closure billing.add_entry billing.add_account "
     "billing.change_account billing.add_plan billing.change_plan clients.change_apikey clients.add_membership "
     "clients.change_membership clients.delete_membership webhooks.change_event privacy.add_accountdeletion"
 ).split()

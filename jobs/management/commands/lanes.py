@@ -6,7 +6,7 @@ from typing import Any
 from clients.audit import COMMAND_LINE
 from jobs.enums import Priority
 from jobs.operations import capacity
-from jobs.queue import maintenance
+from jobs.queue import closures
 from simservice.operations.commands import BaseCommand
 
 LANES = {lane.api_name: lane for lane in Priority}
@@ -27,10 +27,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, action: str | None, lane: str = "", reason: str = "", **options: Any) -> None:
         if action == "pause":
-            is_done = maintenance.begin(lane=LANES[lane], by=COMMAND_LINE, reason=reason)
+            is_done = closures.begin(lane=LANES[lane], by=COMMAND_LINE, reason=reason)
             self.stdout.write(f"Lane {lane} is paused." if is_done else f"Lane {lane} was already paused.")
         elif action == "resume":
-            is_done = maintenance.end(lane=LANES[lane], by=COMMAND_LINE)
+            is_done = closures.end(lane=LANES[lane], by=COMMAND_LINE)
             self.stdout.write(f"Lane {lane} is open." if is_done else f"Lane {lane} was not paused.")
         else:
             for state in capacity.lanes():

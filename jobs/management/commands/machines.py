@@ -7,7 +7,7 @@ from django.core.management.base import CommandError
 
 from clients.audit import COMMAND_LINE
 from jobs.operations import capacity
-from jobs.queue import maintenance
+from jobs.queue import closures
 from simservice.operations.commands import BaseCommand
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         if action == "drain":
             self.drain(host, reason)
         elif action == "resume":
-            is_done = maintenance.end(host=host, by=COMMAND_LINE)
+            is_done = closures.end(host=host, by=COMMAND_LINE)
             self.stdout.write(f"Machine {host} is in use." if is_done else f"Machine {host} was not drained.")
         else:
             for state in capacity.machines():
@@ -41,8 +41,8 @@ class Command(BaseCommand):
     def drain(self, host: str, reason: str) -> None:
         """Drain a machine. Say so if none of its workers is live, because the name may be wrong."""
         try:
-            is_done = maintenance.begin(host=host, by=COMMAND_LINE, reason=reason)
-        except maintenance.InvalidHost:
+            is_done = closures.begin(host=host, by=COMMAND_LINE, reason=reason)
+        except closures.InvalidHost:
             raise CommandError(f"{host!r} is not a host name.") from None
         self.stdout.write(f"Machine {host} is drained." if is_done else f"Machine {host} was already drained.")
         known = {state.host for state in capacity.machines() if state.workers}

@@ -43,6 +43,10 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
         "jobs_waiting.high": 1,
         "jobs_waiting.standard": 1,
         "jobs_waiting.background": 0,
+        "lane_paused.high": 0,
+        "lane_paused.standard": 0,
+        "lane_paused.background": 0,
+        "machines_drained": 0,
         "jobs_held": 2,
         "slots_helping": 2,
         "leases_stalled": 1,
@@ -63,10 +67,10 @@ def test_gauges_describe_the_queue_and_the_workers() -> None:
 
 
 @pytest.mark.django_db
-def test_a_scrape_takes_nine_queries() -> None:
+def test_a_scrape_takes_ten_queries() -> None:
     with CaptureQueriesContext(connection) as queries:
         queue_gauges()
-    assert len(queries) == 9
+    assert len(queries) == 10
 
 
 @pytest.mark.django_db(transaction=True)

@@ -9,7 +9,7 @@ import pytest
 from clients.audit import COMMAND_LINE
 from jobs.enums import Priority
 from jobs.models import Job, JobEvent
-from jobs.queue import announcements, maintenance, sweep
+from jobs.queue import announcements, closures, sweep
 from simservice import worker_heartbeats
 from tests.factories import make_job
 from tests.jobs.simulation_workers import wait_until_alive, worker
@@ -40,15 +40,16 @@ def test_a_drained_worker_returns_its_job_and_keeps_running(open_directory: Path
     with worker(open_directory, STOP_SECONDS="1") as process:
         name = wait_until_alive(process)
         wait_until(lambda: status_of(job) == "running")
-        maintenance.begin(host=HOST, by=COMMAND_LINE)
+        closures.begin(host=HOST, by=COMMAND_LINE)
         swept_until(lambda: status_of(job) == "queued")
         event = JobEvent.objects.filter(job=job, to_status="queued").latest("id")
         assert (event.reason, event.cause) == ("an operator drained the machine", "returned")
+        # It reports its drain with the next heartbeat.
+        wait_until(lambda: worker_heartbeats.total_slots(worker_heartbeats.simulation_workers()) == 0)
         (alive,) = worker_heartbeats.simulation_workers()
-        assert (alive.name, alive.slots) == (name, 0)
         assert worker_heartbeats.problems_of([alive]) == {name: "an operator drained this machine"}
         make_stand_in(open_directory, LEAVE_REPORT)
-        maintenance.end(host=HOST, by=COMMAND_LINE)
+        closures.end(host=HOST, by=COMMAND_LINE)
         swept_until(lambda: status_of(job) == "completed")
         assert process.poll() is None
 
@@ -59,7 +60,7 @@ def test_a_job_that_ends_in_time_outlives_a_drain(open_directory: Path) -> None:
     with worker(open_directory, STOP_SECONDS="60") as process:
         wait_until_alive(process)
         wait_until(lambda: status_of(job) == "running")
-        maintenance.begin(host=HOST, by=COMMAND_LINE)
+        closures.begin(host=HOST, by=COMMAND_LINE)
         later = make_job(job.client)
         announcements.announce(later)
         swept_until(lambda: status_of(job) == "completed")
@@ -68,7 +69,7 @@ def test_a_job_that_ends_in_time_outlives_a_drain(open_directory: Path) -> None:
 
 def test_a_worker_leaves_the_jobs_of_a_paused_lane(open_directory: Path) -> None:
     make_stand_in(open_directory, LEAVE_REPORT)
-    maintenance.begin(lane=Priority.HIGH, by=COMMAND_LINE)
+    closures.begin(lane=Priority.HIGH, by=COMMAND_LINE)
     paused = make_job(priority=Priority.HIGH)
     other = make_job(paused.client, priority=Priority.BACKGROUND)
     announcements.announce(paused)
@@ -77,5 +78,5 @@ def test_a_worker_leaves_the_jobs_of_a_paused_lane(open_directory: Path) -> None
         wait_until_alive(process)
         swept_until(lambda: status_of(other) == "completed")
         assert status_of(paused) == "queued"
-        maintenance.end(lane=Priority.HIGH, by=COMMAND_LINE)
+        closures.end(lane=Priority.HIGH, by=COMMAND_LINE)
         swept_until(lambda: status_of(paused) == "completed")

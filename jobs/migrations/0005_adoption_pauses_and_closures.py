@@ -30,9 +30,12 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.CreateModel(
-            "Maintenance",
+            "Closure",
             [
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
+                ),
                 (
                     "lane",
                     models.PositiveSmallIntegerField(
@@ -47,14 +50,13 @@ class Migration(migrations.Migration):
                 ("ended_by", models.CharField(blank=True, max_length=300)),
             ],
             {
-                "verbose_name_plural": "maintenance",
                 "constraints": [
                     models.CheckConstraint(
                         condition=Q(lane__in=[0, 1, 2], host="") | (Q(lane=None) & ~Q(host="")),
-                        name="maintenance_of_lane_or_machine",
+                        name="closure_of_lane_or_machine",
                     ),
                     models.UniqueConstraint(
-                        Coalesce("lane", -1), "host", condition=Q(ended_at=None), name="maintenance_one_current"
+                        Coalesce("lane", -1), "host", condition=Q(ended_at=None), name="closure_one_current"
                     ),
                 ],
             },

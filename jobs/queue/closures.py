@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 
 from clients.audit import MAX_LABEL_CHARACTERS, Actor
 from jobs.enums import Priority
-from jobs.models import Maintenance
+from jobs.models import Closure
 
 HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 MAX_REASON_CHARACTERS = 200
@@ -34,7 +34,7 @@ def begin(*, by: Actor, lane: Priority | None = None, host: str = "", reason: st
     if lane is None and not HOST.fullmatch(host):
         raise InvalidHost(host)
     values = {"began_by": by.label[:MAX_LABEL_CHARACTERS], "reason": reason[:MAX_REASON_CHARACTERS]}
-    return Maintenance.objects.get_or_create(lane=lane, host=host, ended_at=None, defaults=values)[1]
+    return Closure.objects.get_or_create(lane=lane, host=host, ended_at=None, defaults=values)[1]
 
 
 def end(*, by: Actor, lane: Priority | None = None, host: str = "") -> bool:
@@ -43,9 +43,9 @@ def end(*, by: Actor, lane: Priority | None = None, host: str = "") -> bool:
     return bool(lasting.update(ended_at=Now(), ended_by=by.label[:MAX_LABEL_CHARACTERS]))
 
 
-def current() -> QuerySet[Maintenance]:
+def current() -> QuerySet[Closure]:
     """Return the paused lanes and drained machines."""
-    return Maintenance.objects.filter(ended_at=None)
+    return Closure.objects.filter(ended_at=None)
 
 
 def open_lanes() -> list[Priority]:
