@@ -22,7 +22,7 @@ from jobs.execution.shard_results import ShardResults
 from jobs.execution.time_limits import JobLimit
 from jobs.lifecycle import job_moves, shard_moves
 from jobs.live.progress import Publisher
-from jobs.models import Artifact, ShardedStage
+from jobs.models import Artifact, Shard, ShardedStage
 from jobs.queue import announcements, claims, sweep
 from jobs.submission import accept
 from jobs.submission.idempotency import ByIdempotencyKey
@@ -54,6 +54,12 @@ MOVES = {
 def die() -> None:
     """Kill this process as `kill -9` does."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_after_a_shard() -> None:
+    """Kill this process if a shard is done."""
+    if Shard.objects.filter(status="done").exists():
+        die()
 
 
 def any_call(_: Mapping[str, object]) -> bool:
@@ -204,7 +210,8 @@ SWEEPER_POINTS: dict[str, Arm] = {
     "before void shards are removed": partial(before, shard_moves, "remove_stage"),
     "after void shards are removed": partial(after, shard_moves, "remove_stage"),
 }
-BY_ROLE = {"worker": WORKER_POINTS | SHARD_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
+WORKER_AND_SHARD_POINTS = WORKER_POINTS | SHARD_POINTS
+BY_ROLE = {"worker": WORKER_AND_SHARD_POINTS, "submitter": SUBMITTER_POINTS, "sweeper": SWEEPER_POINTS}
 
 ANYWHERE = "anywhere"
 # A process paused at one of these may have locked a job's row, which claims then skip.

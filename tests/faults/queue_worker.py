@@ -1,6 +1,6 @@
-"""`python -m tests.faults.queue_worker SLOTS [POINT]`: run jobs without a broker until none is left.
+"""`python -m tests.faults.queue_worker SLOTS [POINT [shard]]`: run jobs without a broker until none is left.
 
-If a point is given, the process kills itself there.
+If a point is given, the process kills itself there; with `shard`, only once a shard is done.
 """
 
 import sys
@@ -24,13 +24,13 @@ def work() -> None:
     connection.close()
 
 
-def main(slots: str, point: str = "") -> None:
+def main(slots: str, point: str = "", condition: str = "") -> None:
     django.setup()
     from simservice.celery import app
-    from tests.faults.points import POINTS, die
+    from tests.faults.points import WORKER_AND_SHARD_POINTS, die, die_after_a_shard
 
     if point:
-        POINTS[point](die)
+        WORKER_AND_SHARD_POINTS[point](die_after_a_shard if condition else die)
     # Celery creates tasks on first use, which is not thread-safe.
     app.finalize(auto=True)
     threads = [threading.Thread(target=work) for _ in range(int(slots))]

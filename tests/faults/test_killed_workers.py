@@ -5,20 +5,18 @@ import signal
 from pathlib import Path
 
 import pytest
-from django.db import connection
 from django.db.models import F
 
 from billing import ledger
 from billing.models import Hold
-from jobs.enums import TERMINAL, WAITING
+from jobs.enums import TERMINAL
 from jobs.execution import simulation_worker
 from jobs.models import DailyUsage, Job, JobEvent, Run
 from jobs.operations import hold_audit
-from jobs.queue import sweep
 from tests.billing.ledger_state import LONG
 from tests.factories import make_account, make_client, make_job
 from tests.faults.points import POINTS
-from tests.faults.processes import QUICK, running, start_worker
+from tests.faults.processes import QUICK, kill_worker, recover, start_worker
 from tests.jobs.simulators import LEAVE_REPORT, make_stand_in
 from tests.waiting import wait_until
 from webhooks.models import Event
@@ -47,33 +45,6 @@ def job_on_credit(held_credits: int = CREDITS - FEE) -> Job:
     )
     ledger.correct(account, -(held_credits + FEE), reason="the factory buys the credits it holds")
     return job
-
-
-def kill_worker(point: str, simulator: Path) -> None:
-    """Start a worker that kills itself at a point; return when its simulator and its statements have ended too."""
-    worker = start_worker(point=point, chosen=QUICK)
-    assert worker.wait(60) == -signal.SIGKILL
-    wait_until(lambda: not running(simulator) and active_sessions() == 0, seconds=10)
-
-
-def active_sessions() -> int:
-    """Return how many other sessions execute a statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
-            " AND pid <> pg_backend_pid()"
-        )
-        return int(cursor.fetchone()[0])
-
-
-def recover() -> None:
-    """Sweep until the killed worker's lease has expired and the job waits again or has ended."""
-
-    def is_back() -> bool:
-        sweep.recover_expired_leases()
-        return Job.objects.get().status in (*WAITING, *TERMINAL)
-
-    wait_until(is_back, seconds=20)
 
 
 def assert_billed_once(job: Job) -> None:

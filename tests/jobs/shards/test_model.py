@@ -43,6 +43,8 @@ BROKEN = [
     ("file_names_contain_try", Invariant.ZOMBIE),
     ("stop_of_waiting_has_no_report", Invariant.ZOMBIE),
     ("return_is_free", Invariant.FREE_RETURN),
+    ("adoption_checks_attempt", Invariant.ZOMBIE),
+    ("adoption_frees_allowances", Invariant.ALLOWANCES),
     ("claim_works_without_message", Invariant.MESSAGES),
 ]
 

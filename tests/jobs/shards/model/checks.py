@@ -10,11 +10,13 @@ from tests.jobs.shards.model.shard_steps import SLICE
 from tests.jobs.shards.model.state import (
     UNFINISHED,
     Phase,
+    Role,
     ShardStatus,
     State,
     Status,
     Worker,
     attempt_is_current,
+    may_go_on,
     stage_is_current,
     unspent,
 )
@@ -25,11 +27,13 @@ Following = Sequence[tuple[Step, State]]
 
 
 def one_try(model: Model, state: State, following: Following) -> bool:
-    """Return whether no shard of the attempt is run by two workers that renew their leases in time."""
+    """Return whether no shard is run by two workers that may go on and renew their leases in time."""
     running = [
         worker.shard
         for worker in state.workers
-        if worker.phase == Phase.RUNNING_SHARD and not worker.is_late and attempt_is_current(state, worker.attempt)
+        if worker.phase == Phase.RUNNING_SHARD
+        and not worker.is_late
+        and may_go_on(state, attempt=worker.attempt, role=worker.role)
     ]
     return len(running) == len(set(running))
 
@@ -45,7 +49,7 @@ def complete(model: Model, state: State, following: Following) -> bool:
     if state.job.status != Status.COMPLETED:
         return True
     counting = [
-        (number, state.stage.attempt, shard.try_number, True)
+        (number, shard.try_number, True)
         for number, shard in enumerate(state.shards)
         if shard.status == ShardStatus.DONE
     ]
@@ -101,7 +105,7 @@ def messages(model: Model, state: State, following: Following) -> bool:
 
 
 def end_is_final(before: State, step: Step, after: State) -> bool:
-    """Return whether an ended job, or a job of another attempt than the step's, is unchanged."""
+    """Return whether an ended job, or a job of another attempt than the conductor's step, is unchanged."""
     has_ended = before.job.status not in UNFINISHED
     is_void = step.attempt and not attempt_is_current(before, step.attempt)
     return after.job == before.job if has_ended or is_void else True
@@ -126,9 +130,12 @@ def zombie(before: State, step: Step, after: State) -> bool:
 
 
 def lost_its_claim(state: State, step: Step) -> bool:
-    """Return whether the step's attempt is over, or its try is outdated, or neither running nor billed."""
-    if not attempt_is_current(state, step.attempt):
-        return step.attempt > 0
+    """Return whether the step's worker must stop, or its try is outdated, or neither running nor billed."""
+    if not step.attempt:
+        return False
+    is_helper = step.role == Role.HELPER
+    if not (state.job.status in UNFINISHED if is_helper else attempt_is_current(state, step.attempt)):
+        return True
     if step.shard < 0 or step.move == Move.CLAIM_SHARD:
         return False
     shard = state.shards[step.shard]

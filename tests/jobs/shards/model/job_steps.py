@@ -36,7 +36,7 @@ def conductor_steps(model: Model, state: State, index: int) -> Steps:
         if not worker.attempt:
             yield from job_claims(state, index)
         elif state.stage.attempt != worker.attempt:
-            yield from creation(model, state, worker)
+            yield from (adoption if state.shards else creation)(model, state, worker)
         else:
             yield from rejections(model, state, worker)
             yield from stops(model, state, worker)
@@ -59,6 +59,22 @@ def creation(model: Model, state: State, worker: Worker) -> Steps:
         shards = (Shard(),) * model.bounds.shards
         after = state._replace(stage=Stage(worker.attempt), shards=shards, files=(None,) * len(shards))
         yield step_of(worker, Move.CREATE_SHARDS), after
+
+
+def adoption(model: Model, state: State, worker: Worker) -> Steps:
+    """Yield the adoption of the stage of an earlier attempt. Helpers go on; what its conductor ran waits again."""
+    is_current = attempt_is_current(state, worker.attempt) and state.job.lease_is_alive
+    if not is_current and model.rules.adoption_checks_attempt:
+        return
+    after = state._replace(stage=state.stage._replace(attempt=worker.attempt))
+    for number, shard in enumerate(state.shards):
+        if shard.status == ShardStatus.RUNNING and shard.seat == 0:
+            after = waiting_again(model, after, number, losses=0)
+            if not model.rules.adoption_frees_allowances:
+                allotted = after.stage.allotted + shard.allowance
+                after = after._replace(stage=after.stage._replace(allotted=allotted))
+    shards = tuple(shard._replace(losses=0) for shard in after.shards)
+    yield step_of(worker, Move.ADOPT_SHARDS), after._replace(shards=shards)
 
 
 def rejections(model: Model, state: State, worker: Worker) -> Steps:

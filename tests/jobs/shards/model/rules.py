@@ -24,6 +24,9 @@ class Rules:
     # A shard that was stopped while it waited has no report, even if it was lost before.
     stop_of_waiting_has_no_report: bool = True
     return_is_free: bool = True
+    # Only the job's attempt takes the shards of an earlier one, and it frees the time of its conductor's shard.
+    adoption_checks_attempt: bool = True
+    adoption_frees_allowances: bool = True
     merge_waits_for_all: bool = True
     merge_reads_each_shard_once: bool = True
     job_end_checks_attempt: bool = True

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tests.jobs.shards.model.rules import Model
 from tests.jobs.shards.model.state import (
+    UNFINISHED,
     File,
     Phase,
     Role,
@@ -12,6 +13,7 @@ from tests.jobs.shards.model.state import (
     Worker,
     claim_is_current,
     free,
+    may_go_on,
     stage_is_current,
     unspent,
     with_file,
@@ -164,13 +166,14 @@ def stored(model: Model, state: State, worker: Worker, *, is_readable: bool) -> 
     """Return the state with the report of a worker's try. A file that no row leads to is left out."""
     if not is_read(model, state, worker):
         return state
-    return with_file(state, worker.shard, File(worker.attempt, worker.try_number, is_readable))
+    return with_file(state, worker.shard, File(worker.try_number, is_readable))
 
 
 def is_read(model: Model, state: State, worker: Worker) -> bool:
     """Return whether the row of a worker's shard leads to the name of its file."""
     row = state.shards[worker.shard]
-    if not stage_is_current(state) or state.stage.attempt != worker.attempt or row.status == ShardStatus.WAITING:
+    is_current = may_go_on(state, attempt=worker.attempt, role=worker.role)
+    if not is_current or row.status == ShardStatus.WAITING:
         return False
     if row.try_number != worker.try_number:
         return not model.rules.file_names_contain_try
@@ -206,11 +209,12 @@ def finished(model: Model, state: State, worker: Worker) -> State:
 def accepts(model: Model, state: State, worker: Worker) -> bool:
     """Return whether the guard of a shard's end accepts a write: attempt, try and status."""
     rules = model.rules
-    if not stage_is_current(state):
+    if state.job.status not in UNFINISHED:
         return False
     row = state.shards[worker.shard]
+    is_current = may_go_on(state, attempt=worker.attempt, role=worker.role)
     return (
-        (state.stage.attempt == worker.attempt or not rules.finish_checks_attempt)
+        (is_current or not rules.finish_checks_attempt)
         and (row.try_number == worker.try_number or not rules.finish_checks_try)
         and (row.status == ShardStatus.RUNNING or not rules.finish_checks_status)
     )

@@ -31,7 +31,6 @@ class ShardStatus(StrEnum):
 class File(NamedTuple):
     """A stored report, and the try that wrote it."""
 
-    attempt: int
     try_number: int
     is_readable: bool
 
@@ -53,7 +52,7 @@ class Job(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """The sharded stage. Rows of an earlier attempt are dropped when the next one writes its own."""
+    """The sharded stage. Each attempt adopts the rows of the one before."""
 
     attempt: int = 0
     allotted: int = 0
@@ -159,9 +158,14 @@ def free(worker: Worker) -> Worker:
 
 
 def with_ended_attempt(state: State, job: Job) -> State:
-    """Return the state after the end of job A's attempt, whose workers may go on."""
+    """Return the state after the end of job A's attempt. Its helpers go on until the job has ended."""
     attempt = state.job.attempt
-    workers = (void(worker) if worker.attempt == attempt else worker for worker in state.workers)
+    workers = (
+        void(worker)
+        if (worker.conducts and worker.attempt == attempt) or (worker.attempt and job.status not in UNFINISHED)
+        else worker
+        for worker in state.workers
+    )
     return state._replace(job=job, workers=tuple(sorted(workers)))
 
 
@@ -182,17 +186,19 @@ def stage_is_current(state: State) -> bool:
     return attempt_is_current(state, state.stage.attempt)
 
 
-def try_is_current(state: State, *, attempt: int, shard: int, try_number: int) -> bool:
-    """Return whether the row of a shard says that this try is running."""
-    if not (stage_is_current(state) and state.stage.attempt == attempt):
-        return False
-    row = state.shards[shard]
-    return row.status == ShardStatus.RUNNING and row.try_number == try_number
+def may_go_on(state: State, *, attempt: int, role: str) -> bool:
+    """Return whether a worker's try may go on: a conductor's during its attempt, a helper's until the job ends."""
+    if role == Role.HELPER:
+        return state.job.status in UNFINISHED
+    return stage_is_current(state) and state.stage.attempt == attempt
 
 
 def claim_is_current(state: State, worker: Worker) -> bool:
     """Return whether the worker's try is running according to its row."""
-    return try_is_current(state, attempt=worker.attempt, shard=worker.shard, try_number=worker.try_number)
+    if worker.shard < 0 or not may_go_on(state, attempt=worker.attempt, role=worker.role):
+        return False
+    row = state.shards[worker.shard]
+    return row.status == ShardStatus.RUNNING and row.try_number == worker.try_number
 
 
 def unspent(state: State, *, funded: int) -> int:

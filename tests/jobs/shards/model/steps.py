@@ -20,6 +20,7 @@ class Move(StrEnum):
 
     CLAIM_JOB = "claims job A"
     CREATE_SHARDS = "creates the shards"
+    ADOPT_SHARDS = "adopts the shards"
     CLAIM_SHARD = "claims"
     EXTEND = "extends the allowance"
     STORE = "ends the run and stores the report"
