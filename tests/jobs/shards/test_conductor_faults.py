@@ -459,6 +459,29 @@ def test_a_conductor_that_stops_passes_the_job_on_after_its_shard(
     assert Run.objects.values("shard").distinct().count() == Run.objects.count()
 
 
+# Prints the progress of the first shard: of its runs, only the baseline takes long.
+BASELINE = """
+for fights in range(100 if is_first else 0):
+    print(f'Generating Baseline: 1/13 [=>..] {fights}/100 9.0 1sec', flush=True)
+    time.sleep(0.03)
+"""
+
+
+def test_a_conductor_that_stops_finishes_the_first_shard(
+    tmp_path: Path, settings: Settings, stop: shutdown.Stop
+) -> None:
+    settings.STOP_SECONDS = 25
+    make_simulator(tmp_path, BASELINE)
+
+    def shut_down() -> None:
+        wait_until(lambda: Run.objects.filter(shard=0).exists())
+        stop.request()
+
+    job = during(submit(), shut_down)
+    assert job.status == "queued"
+    assert Run.objects.get().wall_ms
+
+
 def test_a_conductor_that_stops_ends_a_job_whose_shards_have_ended(tmp_path: Path, stop: shutdown.Stop) -> None:
     make_simulator(tmp_path, seconds=0.2)
 
