@@ -754,7 +754,7 @@ def test_an_internal_error_ends_the_runs_of_helpers(tmp_path: Path, monkeypatch:
     assert not Run.objects.filter(ended_at=None).exists()
 
 
-def test_a_disk_that_fills_during_the_merge_costs_an_attempt(
+def test_a_disk_that_fills_during_the_merge_returns_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
@@ -763,7 +763,7 @@ def test_a_disk_that_fills_during_the_merge_costs_an_attempt(
     monkeypatch.setattr("simc.report_merge.merge", full)
     make_simulator(tmp_path)
     job = conducted()
-    assert (job.status, job.error_code) == ("running", None)
+    assert (job.status, job.error_code) == ("queued", None)
     assert_kept(job)
 
 
