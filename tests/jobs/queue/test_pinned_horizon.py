@@ -7,7 +7,6 @@ from django.db import connection
 
 from jobs.enums import Priority
 from jobs.lifecycle import job_moves
-from jobs.models import Job
 from jobs.queue import claims
 from tests.factories import make_job
 from tests.jobs.plans import Plan, plans_of
