@@ -15,7 +15,7 @@ CHECK_SETTINGS := SECRET_KEY=check DATABASE_URL=postgresql://127.0.0.1:1/none RE
 # docs/openapi.json describes a deployment with the default settings.
 DEFAULT_CONTRACT := API_RESOURCE=sim SERVICE_BRAND=Service API_VARIANT=C PUBLIC_BASE_URL= GIT_BRANCHES=midnight
 
-.PHONY: run bench soak recovery newcomer docs links screenshots loading openapi lock audit release
+.PHONY: run bench soak recovery pressure newcomer docs links screenshots loading openapi lock audit release
 .PHONY: test stack everything fuzz ledger faults outages drill pgbouncer
 .PHONY: check format lint types imports citations migrations document library collection stylesheets
 
@@ -82,6 +82,11 @@ soak: .venv/.runtime
 # jobs are killed, and a job is paused: half an hour. For a short run: ARGS='--minutes 2 --kills 3'.
 recovery: .venv/.runtime
 	@$(BIN)/python -m bench.recovery $(ARGS)
+
+# Nine disturbances of PostgreSQL and workers under load, three runs each: an hour and three quarters. For a short run:
+# ARGS='--runs 1 --seconds 10 --only restart readers'.
+pressure: .venv/.runtime
+	@$(BIN)/python -m bench.pressure $(ARGS)
 
 # The first result and the tutorial from a fresh clone of the last commit, without development tools, with the seconds.
 newcomer: .venv/.development

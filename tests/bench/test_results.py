@@ -24,10 +24,10 @@ def test_keys_and_titles_are_unique() -> None:
     assert len({figure.key for figure in FIGURES}) == len({figure.title for figure in FIGURES}) == len(FIGURES)
 
 
-@pytest.mark.parametrize("name", [*SCENARIOS, "soak"])
+@pytest.mark.parametrize("name", [*SCENARIOS, "pressure", "soak"])
 def test_every_scenario_can_be_imported(name: str) -> None:
     module = importlib.import_module(f"bench.{name}")
-    assert callable(module.main if name == "soak" else module.measure)
+    assert callable(module.main if name in ("pressure", "soak") else module.measure)
 
 
 def test_an_aim_includes_its_limit() -> None:

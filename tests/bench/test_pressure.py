@@ -1,0 +1,100 @@
+"""The load and the figures of `make pressure`."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+from django.db import connection
+
+from bench import pressure
+from bench.disturbances import SCENARIOS, Site
+from bench.lab import LocalStack
+from bench.pressure import Load, pages_of_claim
+from jobs.models import Job
+from tests.factories import make_job
+
+
+class Unreliable(BaseHTTPRequestHandler):
+    """Refuses the first submission with each idempotency key, and accepts the next one."""
+
+    keys: Counter[str]
+
+    def do_POST(self) -> None:
+        key = self.headers["Idempotency-Key"]
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.keys[key] += 1
+        self.send_response(503 if self.keys[key] == 1 else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"id": key.rpartition("-")[2]}).encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing."""
+
+
+@contextmanager
+def unreliable_server() -> Iterator[tuple[str, Counter[str]]]:
+    """Run the server during the block; yield its address and how often it received each key."""
+    keys = Counter[str]()
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Unreliable,), {"keys": keys})) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        yield f"http://127.0.0.1:{server.server_port}", keys
+        server.shutdown()
+
+
+def test_a_refused_submission_is_repeated_with_its_key() -> None:
+    with unreliable_server() as (url, keys):
+        load = Load(url, ["key"], rate=1000)
+        thread = threading.Thread(target=load.work)
+        thread.start()
+        while len(load.accepted) < 3:
+            assert thread.is_alive()
+        load.close()
+        thread.join()
+    assert load.accepted == list(range(1, len(load.accepted) + 1))
+    assert set(keys.values()) == {2}
+    assert load.refused.total() == len(load.accepted)
+    assert load.given_up == []
+
+
+def test_a_burst_is_due_at_once() -> None:
+    load = Load("http://127.0.0.1", [], rate=0.001)
+    load.add_burst(2)
+    dues = [load._take()[1] for _ in range(3)]
+    assert dues[1] - dues[0] < 100 < dues[2] - dues[1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_pages_of_a_claim_are_read_without_claiming() -> None:
+    job = make_job()
+    with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None}) as database:
+        assert pages_of_claim(psycopg.ClientCursor(database)) > 0
+    assert Job.objects.get(pk=job.pk).status == "pending"
+
+
+def test_shares_are_judged_by_their_aims() -> None:
+    assert pressure._judged(0.98, 0.98) == "98.0% ✓"
+    assert pressure._judged(0.9, 0.98) == "90.0% ✗"
+
+
+def test_the_extremes_of_samples() -> None:
+    assert pressure._extremes([[1, 2], [3000], [5, 4]]) == "2, 3,000, 4"
+    assert pressure._extremes([[], [], []]) == "0, 0, 0"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+def test_rounds_last_as_long_as_the_disturbance(seconds: float) -> None:
+    stack = LocalStack(url="", folder=Path(), supervisor=psutil.Process())
+    site = Site(stack=stack, database_url="", seconds=seconds)
+    assert len(list(site.rounds(60))) == (1 if seconds else 0)
+
+
+def test_there_are_nine_scenarios() -> None:
+    assert len(SCENARIOS) == 9
