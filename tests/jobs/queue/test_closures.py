@@ -80,7 +80,7 @@ def test_a_claim_does_not_read_the_jobs_of_a_paused_lane() -> None:
     pause(Priority.STANDARD)
     reindex_jobs()
     (plan,) = plans_of(claimed, table="jobs_job")
-    assert "job_waiting" in plan.indexes
+    assert "job_claimable" in plan.indexes
     assert plan.pages <= 50
     assert Job.objects.get(pk=background.pk).status == "starting"
 

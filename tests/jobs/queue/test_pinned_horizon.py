@@ -60,7 +60,7 @@ def test_a_claim_does_not_read_the_rows_of_claimed_jobs() -> None:
     make_job()
     plan = plan_of_claim()
     assert plan.pages < 50
-    assert "job_waiting" in plan.indexes
+    assert "job_claimable" in plan.indexes
 
 
 @pytest.mark.usefixtures("_dead_rows")
