@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
+from jobs.enums import TERMINAL
 from jobs.execution import shard_files, shard_plan
 from jobs.execution.lease import Lease, LeaseLost
 from jobs.execution.shard_plan import ShardPlan
@@ -67,10 +68,10 @@ class KeptStages:
 
 
 def remove(job: Job) -> None:
-    """Remove the files and the rows of the sharded stages of a job that has ended; safe to repeat.
+    """Remove the files and the rows of a job's sharded stages if the job has ended; safe to repeat.
 
     Raises a database error.
     """
-    for stage in ShardedStage.objects.filter(job=job).defer("base_text"):
+    for stage in ShardedStage.objects.filter(job=job, job__status__in=TERMINAL).defer("base_text"):
         shard_files.remove_all(stage, dict(stage.shards.values_list("number", "try_number")))
         shard_moves.remove_stage(stage.pk)
