@@ -15,8 +15,9 @@ from billing.models import Balance, Hold
 from clients.audit import SYSTEM
 from clients.models import AuditEvent
 from jobs.enums import TERMINAL, ReturnCause, Status
-from jobs.errors import AccountSuspended, CreditsMissing, JobNotPausable, PauseLimitReached
+from jobs.errors import AccountSuspended, CreditsMissing, JobNotPausable, JobPaused, PauseLimitReached
 from jobs.execution import attempt
+from jobs.execution.lease import Lease
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.cancellation import cancel
 from jobs.lifecycle.job_moves import Outcome
@@ -270,6 +271,29 @@ def test_a_cancellation_after_a_pause_wins(tmp_path: Path) -> None:
 
     make_stand_in(tmp_path, RUN_UNTIL_INTERRUPTED)
     assert run_with_action(pause_then_cancel).status == "cancelled"
+
+
+def test_a_cancellation_comes_before_a_pause_that_was_noticed_first() -> None:
+    lease = Lease(make_running_job())
+    lease.paused.set()
+    with pytest.raises(JobPaused):
+        lease.require_unpaused()
+    lease.cancelled.set()
+    lease.require_unpaused()
+
+
+def test_a_second_move_changes_nothing() -> None:
+    job = make_job(status=Status.QUEUED)
+    first, second = fresh(job), fresh(job)
+    assert [bool(job_moves.pause(each)) for each in (first, second)] == [True, False]
+    assert [bool(job_moves.resume(each)) for each in (first, second)] == [True, False]
+
+
+def test_a_resume_reserves_nothing_if_nothing_was_released() -> None:
+    job = make_job(max_credits=1, ceiling_credits=1)
+    pause(job)
+    assert not resume(job).is_paused
+    assert held(job) == (1, 1)
 
 
 def held(job: Job) -> tuple[int, int]:
