@@ -14,6 +14,8 @@ from billing import ledger
 from billing.models import Balance, Hold
 from clients.audit import SYSTEM
 from clients.models import AuditEvent
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import TERMINAL, ReturnCause, Status
 from jobs.errors import AccountSuspended, CreditsMissing, JobNotPausable, JobPaused, PauseLimitReached
 from jobs.execution import attempt
@@ -25,6 +27,7 @@ from jobs.models import Job, JobEvent, Run
 from jobs.queue import announcements, forecast, pausing, sweep
 from jobs.queue.pausing import MAX_PAUSES
 from jobs.submission.priority_fee import buys_earlier_start
+from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run_with_action
@@ -343,3 +346,13 @@ def test_a_suspended_account_cannot_resume() -> None:
     with pytest.raises(AccountSuspended):
         resume(job)
     assert fresh(job).is_paused
+
+
+def test_game_credentials_are_kept_while_a_job_is_paused() -> None:
+    job = make_job(has_credentials=True, ceiling_queue_seconds=3600, ceiling_runtime_seconds=600)
+    pair = GameCredentials(client_id="a" * 32, client_secret="b" * 32)
+    credentials.store(job.pk, pair, seconds=1)
+    for change in (pause, resume):
+        redis().expire(credentials.key_of(job.pk), 5)
+        change(job)
+        assert int(str(redis().ttl(credentials.key_of(job.pk)))) > 4000
