@@ -12,6 +12,7 @@ from django.db import OperationalError
 
 from clients.models import ApiKey
 from jobs.artifacts import artifact_files
+from jobs.enums import Renewal
 from jobs.execution import conductor
 from jobs.execution.time_limits import JobLimit
 from jobs.lifecycle import job_moves
@@ -283,14 +284,14 @@ def test_a_lost_job_starts_no_further_stage(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_database_outage_between_stages_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_stand_in(tmp_path, f"{STAND_IN}\nleave(names)")
-    cancel_requested, outages = job_moves.cancel_requested, ["away"]
+    requests_of, outages = job_moves.requests_of, ["away"]
 
-    def fail_once(job: Job) -> bool:
+    def fail_once(job: Job) -> Renewal:
         if outages and Run.objects.filter(job=job).exists():
             raise OperationalError(outages.pop())
-        return cancel_requested(job)
+        return requests_of(job)
 
-    monkeypatch.setattr(job_moves, "cancel_requested", fail_once)
+    monkeypatch.setattr(job_moves, "requests_of", fail_once)
     assert (run_staged().status, outages) == ("completed", [])
 
 
