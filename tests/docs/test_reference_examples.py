@@ -94,11 +94,15 @@ def test_examples_run(
     given = variables | {"TOKEN": variables[token]}
     if operation == "replaceLinks":
         given["JOB"] = stack.submit()
-    if operation == "cancelJob":
+    if operation in ("cancelJob", "pauseJob", "resumeJob"):
         given["JOB"] = stack.submit(LONG)
+    if operation == "resumeJob":
+        stack.call("POST", f"jobs/{given['JOB']}/pause")
     output = run(examples[operation][language], language, variables=given, folder=tmp_path)
     assert output.strip()
     if language == "JavaScript":
         assert output.startswith("200 ")
     elif language == "curl":
         assert "requestId" not in json.loads(output)
+    if operation in ("pauseJob", "resumeJob"):
+        stack.call("POST", f"jobs/{given['JOB']}/cancel")

@@ -117,6 +117,8 @@ def test_what_a_running_job_refuses(client: Client) -> None:
     with pytest.raises(ResultNotReady) as raised:
         client.jobs.results(job.id)
     assert raised.value.retry_after is not None
+    assert client.jobs.pause(job.id).id == job.id
+    assert client.jobs.resume(job.id).status in ("pending", "queued", "running")
     assert client.jobs.cancel(job.id).id == job.id
     assert client.jobs.wait(job.id, timeout=60).status == "cancelled"
 

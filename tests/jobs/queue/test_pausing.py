@@ -14,9 +14,12 @@ from billing import ledger
 from billing.models import Balance, Hold
 from clients.audit import SYSTEM
 from clients.models import AuditEvent
+from jobs.artifacts import credentials
+from jobs.artifacts.credentials import GameCredentials
 from jobs.enums import TERMINAL, ReturnCause, Status
-from jobs.errors import AccountSuspended, CreditsMissing, JobNotPausable, PauseLimitReached
+from jobs.errors import AccountSuspended, CreditsMissing, JobNotPausable, JobPaused, PauseLimitReached
 from jobs.execution import attempt
+from jobs.execution.lease import Lease
 from jobs.lifecycle import job_moves
 from jobs.lifecycle.cancellation import cancel
 from jobs.lifecycle.job_moves import Outcome
@@ -24,6 +27,7 @@ from jobs.models import Job, JobEvent, Run
 from jobs.queue import announcements, forecast, pausing, sweep
 from jobs.queue.pausing import MAX_PAUSES
 from jobs.submission.priority_fee import buys_earlier_start
+from simservice.redis.client import redis
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, claim, make_stand_in, run_with_action
@@ -272,6 +276,29 @@ def test_a_cancellation_after_a_pause_wins(tmp_path: Path) -> None:
     assert run_with_action(pause_then_cancel).status == "cancelled"
 
 
+def test_a_cancellation_comes_before_a_pause_that_was_noticed_first() -> None:
+    lease = Lease(make_running_job())
+    lease.paused.set()
+    with pytest.raises(JobPaused):
+        lease.require_unpaused()
+    lease.cancelled.set()
+    lease.require_unpaused()
+
+
+def test_a_second_move_changes_nothing() -> None:
+    job = make_job(status=Status.QUEUED)
+    first, second = fresh(job), fresh(job)
+    assert [bool(job_moves.pause(each)) for each in (first, second)] == [True, False]
+    assert [bool(job_moves.resume(each)) for each in (first, second)] == [True, False]
+
+
+def test_a_resume_reserves_nothing_if_nothing_was_released() -> None:
+    job = make_job(max_credits=1, ceiling_credits=1)
+    pause(job)
+    assert not resume(job).is_paused
+    assert held(job) == (1, 1)
+
+
 def held(job: Job) -> tuple[int, int]:
     """Return the credits that the job holds, and those that its account has reserved."""
     return Hold.objects.get(pk=job.pk).credits, Balance.objects.get(pk=job.account_id).reserved
@@ -319,3 +346,13 @@ def test_a_suspended_account_cannot_resume() -> None:
     with pytest.raises(AccountSuspended):
         resume(job)
     assert fresh(job).is_paused
+
+
+def test_game_credentials_are_kept_while_a_job_is_paused() -> None:
+    job = make_job(has_credentials=True, ceiling_queue_seconds=3600, ceiling_runtime_seconds=600)
+    pair = GameCredentials(client_id="a" * 32, client_secret="b" * 32)
+    credentials.store(job.pk, pair, seconds=1)
+    for change in (pause, resume):
+        redis().expire(credentials.key_of(job.pk), 5)
+        change(job)
+        assert int(str(redis().ttl(credentials.key_of(job.pk)))) > 4000
