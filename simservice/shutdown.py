@@ -3,6 +3,7 @@
 After a drain, which an operator requests for a machine, the worker claims jobs again.
 """
 
+import math
 import threading
 import time
 
@@ -54,10 +55,17 @@ class Stop:
         """Wait for `seconds`, or until a stop is requested."""
         self._requested.wait(seconds)
 
-    def has_time(self) -> bool:
-        """Return whether running jobs may continue: for `STOP_SECONDS` after the request."""
+    @property
+    def seconds_left(self) -> float:
+        """Return how much longer running jobs may continue: for `STOP_SECONDS` after they were asked to end."""
+        if self.at_once:
+            return 0.0
         began_at = self.began_at
-        return began_at is None or (not self.at_once and time.monotonic() - began_at < settings.STOP_SECONDS)
+        return math.inf if began_at is None else began_at + settings.STOP_SECONDS - time.monotonic()
+
+    def has_time(self) -> bool:
+        """Return whether running jobs may continue."""
+        return self.seconds_left > 0
 
 
 # Of this process.
