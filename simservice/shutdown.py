@@ -63,10 +63,10 @@ class Stop:
     @property
     def seconds_left(self) -> float:
         """Return how much longer running jobs may continue: for `STOP_SECONDS` after they were asked to end."""
+        if self.at_once:
+            return 0.0
         began_at = self.began_at
-        if began_at is None:
-            return math.inf
-        return 0.0 if self.at_once else began_at + settings.STOP_SECONDS - time.monotonic()
+        return math.inf if began_at is None else began_at + settings.STOP_SECONDS - time.monotonic()
 
     def has_time(self) -> bool:
         """Return whether running jobs may continue."""

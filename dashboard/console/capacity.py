@@ -102,8 +102,8 @@ def _effect_on_lane(lane: LaneState) -> str:
     """Return what pausing or resuming a lane does."""
     if lane.pause:
         return "Slots claim its jobs again within a few seconds."
-    running = f"{lane.running:,} claimed job{'' if lane.running == 1 else 's'}"
-    return f"No slot claims its waiting jobs, which still fail at their queue limits. Its {running} continue."
+    running = "1 claimed job continues" if lane.running == 1 else f"{lane.running:,} claimed jobs continue"
+    return f"No slot claims its waiting jobs, which still fail at their queue limits. Its {running}."
 
 
 def _effect_on_machine(machine: MachineState) -> str:

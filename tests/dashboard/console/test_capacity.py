@@ -44,7 +44,7 @@ def test_only_operators_change_lanes_and_machines(staff: Staff, client: Browser,
 
 def test_a_lane_is_paused_and_resumed(operator: Browser) -> None:
     make_running_job()
-    assert "Its 1 claimed job continue" in text_of(operator.get(LANE))
+    assert "Its 1 claimed job continues." in text_of(operator.get(LANE))
     assert not Closure.objects.exists()
     page = operator.post(LANE, {"begin": "", "reason": "<b>"}, follow=True)
     assert "The standard lane is paused." in text_of(page)
