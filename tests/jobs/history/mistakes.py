@@ -87,7 +87,8 @@ def change_shard(patch: Patch, name: str, old: str, new: str) -> None:
 
 @mistake("events_are_moves")
 def claim_takes_a_running_job(patch: Patch) -> None:
-    change_move(patch, "claim_job", "WHERE status IN ('pending', 'queued') AND queue", "WHERE queue")
+    waits = "status FROM jobs_job\n    WHERE status IN ('pending', 'queued')"
+    change_move(patch, "claim_job", waits, "status FROM jobs_job\n    WHERE true")
     running_job()
     assert job_moves.claim_job("host:2:cd:0") is not None
 
@@ -367,7 +368,7 @@ def settlement_spends_too_little(patch: Patch) -> None:
 
 @mistake("entries_add_up")
 def settlement_writes_an_entry_twice(patch: Patch) -> None:
-    change_move(patch, "end_job", "(1, 'spent', used)", "(1, 'spent', used), (1, 'spent', used)")
+    change_move(patch, "end_job", "\n    WHERE part.credits > 0", ", generate_series(1, 2) WHERE part.credits > 0")
     run_job()
 
 
