@@ -109,19 +109,20 @@ class Load:
         """Submit jobs when they are due; other threads do the same."""
         callers = [Caller(self._url, key) for key in self._keys]
         while not self._stop.is_set():
-            number, due = self._take()
-            if not self._stop.wait(max(0.0, due - time.monotonic())):
+            number = self._wait_until_due()
+            if not self._stop.is_set():
                 self._submit(callers[number % len(callers)], f"{self._name}-{number}")
 
-    def _take(self) -> tuple[int, float]:
-        """Return the number of the next submission, and when it is due."""
+    def _wait_until_due(self) -> int:
+        """Wait until the next submission is due; return its number. One thread waits, the others wait for it."""
         with self._lock:
             self._next += 1
             if self._burst:
                 self._burst -= 1
-                return self._next, time.monotonic()
-            self._due += 1 / self.rate
-            return self._next, self._due
+            else:
+                self._due += 1 / self.rate
+                self._stop.wait(max(0.0, self._due - time.monotonic()))
+            return self._next
 
     def _submit(self, caller: Caller, key: str) -> None:
         end, body = time.monotonic() + PATIENCE_SECONDS, json.dumps(BODY).encode()

@@ -67,7 +67,7 @@ def test_a_claim_does_not_read_the_rows_of_claimed_jobs() -> None:
 def test_a_returned_job_is_claimed_before_newer_ones() -> None:
     lost = job_moves.claim_job("w")
     assert lost is not None
-    first_ids = dict.fromkeys(Priority, lost.pk + 1)
+    first_ids = {int(lane): lost.pk + 1 for lane in Priority}
     job_moves.requeue(lost, reason="lost")
     make_job(lost.client)
     claimed = job_moves.claim_job("w", first_ids=first_ids)
