@@ -184,10 +184,13 @@ class ConfinedProcess:
         for drain in self.drains:
             drain.join(END_SECONDS)
         self.drains = []
-        if self.user is not None:
-            self.directory.take_back()
-            self.user.release()
-            self.user = None
+        user, self.user = self.user, None
+        if user is not None:
+            try:
+                self.directory.take_back()
+            finally:
+                # A disk that became read-only must not keep the id reserved.
+                user.release()
 
     def _launch(self) -> list[str]:
         """Start the program and return the active layers. Raises NotStarted or LauncherFailed."""
