@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
     dependencies = [("jobs", "0004_share_inputs")]
 
     operations = [
-        migrations.AddField("shardedstage", "created_by_attempt", models.PositiveSmallIntegerField(null=True)),
+        migrations.AddField("shardedstage", "created_by_attempt", models.SmallIntegerField(null=True)),
         migrations.AddField("job", "pause_requested_at", models.DateTimeField(null=True)),
         migrations.AddField("job", "paused_at", models.DateTimeField(null=True)),
         migrations.AlterField(
