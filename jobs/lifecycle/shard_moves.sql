@@ -46,9 +46,9 @@ SELECT * FROM claimed
 before AS (SELECT id, stage_id, number, seat, allowance_ms, billed_ms FROM jobs_shard WHERE id = %(shard_id)s)
 
 -- part: live_job
--- The job of the running shard `before`, if the try may go on. A helper's may while the job waits for its next attempt;
--- that of the conductor ends with the attempt.
-JOIN jobs_job AS job ON job.id = stage.job_id AND job.status IN {active}
+-- The job of the running shard `before`, if the try may go on. A helper's may while the job waits for its next attempt,
+-- unless it is paused; that of the conductor ends with the attempt.
+JOIN jobs_job AS job ON job.id = stage.job_id AND job.status IN {active} AND job.paused_at IS NULL
     AND (before.seat > 0 OR (job.attempt = stage.attempt AND job.status IN {claimed}))
 
 -- name: renew_shard

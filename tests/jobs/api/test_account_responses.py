@@ -71,7 +71,7 @@ def test_usage_counts_unfinished_jobs(api: Api, account: Any, variant: str) -> N
     for make in STATES.values():
         make(client=default_client(account))
     body = checked(api.get("usage"), variant)
-    assert body["snapshot"] == {"activeJobs": 4, "queuedJobs": 3, "runningJobs": 1}
+    assert body["snapshot"] == {"activeJobs": 5, "queuedJobs": 4, "runningJobs": 1}
 
 
 def test_credits_list_grants_of_every_reason(api: Api, account: Any, variant: str) -> None:

@@ -220,7 +220,7 @@ def test_a_message_is_passed_on_only_if_a_job_waits() -> None:
 
 @pytest.mark.django_db
 def test_a_message_that_cannot_be_passed_on_is_left_to_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise DatabaseError
 
     monkeypatch.setattr(Job.objects, "filter", fail)

@@ -41,6 +41,7 @@ def test_a_helper_of_a_paused_job_loses_its_shard() -> None:
     assert job_moves.requeue(pause_requested(stage), reason="paused", cause=ReturnCause.RETURNED)
     assert shard_moves.renew_shard(shard, wanted_ms=0) is None
     assert not end(shard, run_id)
+    assert shard_moves.return_shard(shard, losses=0)
     assert Run.objects.get(pk=run_id).stopped_for == "lost"
 
 
