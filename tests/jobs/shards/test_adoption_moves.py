@@ -1,6 +1,7 @@
 """Stages that a later attempt adopts: what it keeps, what it fences, and what helpers may still do."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -53,7 +54,7 @@ def done(stage: ShardedStage, *, conducts: bool = False) -> ClaimedShard:
     return shard
 
 
-def everything() -> list[dict[str, object]]:
+def everything() -> list[Any]:
     """Return all rows of stages, shards and runs."""
     return [values for model in (ShardedStage, Shard, Run) for values in model.objects.order_by("pk").values()]
 
