@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from django.conf import settings
 
@@ -136,7 +136,7 @@ class ShardResults:
         """Return what is wrong with a fetched file, empty if it is the one stored."""
         try:
             with self.open(shard.number, kind) as content:
-                found = hashlib.file_digest(cast(IO[bytes], content), "sha256").hexdigest()
+                found = hashlib.file_digest(cast(io.BufferedIOBase, content), "sha256").hexdigest()
         except UNREADABLE as error:
             return str(error)
         return "" if digest in (None, found) else "the storage returned another content"
