@@ -382,7 +382,7 @@ class ShardedStage(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="sharded_stages", db_index=False)
     # The attempt that conducts it now, and the one that created it; null if a version before adoption did.
     attempt = models.PositiveSmallIntegerField()
-    created_by_attempt = models.PositiveSmallIntegerField(null=True)
+    created_by_attempt = models.SmallIntegerField(null=True)
     stage = models.PositiveSmallIntegerField()
     build = models.ForeignKey(Build, on_delete=models.CASCADE, related_name="+", db_index=False)
     # A machine whose file differs leaves the shards to others.

@@ -105,8 +105,8 @@ def _run_to_end(job: Job, lease: Lease) -> None:
     sharded: list[ShardedStage] = []
     try:
         outcome = _run_stages(job, lease, stored, sharded)
-        if lease.retry(lambda: conclude(job, outcome, stored)):
-            _remove_stages(job, lease, sharded)
+        lease.retry(lambda: conclude(job, outcome, stored))
+        _remove_stages(job, lease, sharded)
         if outcome.sim_duration_ms:
             machine.record_success()
     except (GivesUp, DatabaseError):
@@ -119,12 +119,15 @@ def _run_to_end(job: Job, lease: Lease) -> None:
             raise MachineFault(problem) from error
         logger.exception("job %s attempt %s failed with an internal error", job.pk, job.attempt)
         _discard(job, stored)
-        if lease.retry(lambda: conclude(job, job_moves.INTERNAL, [])):
-            _remove_stages(job, lease, sharded)
+        lease.retry(lambda: conclude(job, job_moves.INTERNAL, []))
+        _remove_stages(job, lease, sharded)
 
 
 def _remove_stages(job: Job, lease: Lease, sharded: list[ShardedStage]) -> None:
-    """Remove the sharded stages of a job that has ended. If that fails, the sweep and retention do it later."""
+    """Remove the job's sharded stages if it has ended. If that fails, the sweep and retention do it later.
+
+    Whether this attempt ended it does not matter: the response to its end may have been lost.
+    """
     if sharded or job.attempt > 1:
         with suppress(LeaseLost):
             lease.retry(lambda: kept_stages.remove(job))
@@ -138,10 +141,10 @@ def _discard(job: Job, stored: list[Artifact]) -> None:
         logger.warning("job %s attempt %s: files stay until its retention ends", job.pk, job.attempt, exc_info=True)
 
 
-def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> bool:
+def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> None:
     """End the job and save its artifacts' rows; if it belongs to another attempt, discard the artifacts.
 
-    Return whether this call ended it. Safe to repeat if the commit succeeded but its response was lost.
+    Safe to repeat if the commit succeeded but its response was lost.
     """
     with tracing.span("end", outcome=outcome.error_code or outcome.status):
         result = job_moves.finish(job, outcome, artifacts=stored)
@@ -149,7 +152,6 @@ def conclude(job: Job, outcome: Outcome, stored: list[Artifact]) -> bool:
         artifact_files.discard(stored)
     recorded = outcome.status if result else f"its end was not recorded ({result.name.lower()})"
     logger.info("job %s attempt %s: %s", job.pk, job.attempt, recorded)
-    return bool(result)
 
 
 def _run_stages(job: Job, lease: Lease, stored: list[Artifact], sharded: list[ShardedStage]) -> Outcome:

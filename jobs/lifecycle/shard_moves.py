@@ -279,7 +279,7 @@ def discard_stages(job: Job, *, first: int, reason: str) -> list[tuple[int, int,
         rows = run(SQL["discard_stages"], values={"job_id": job.pk, "first": first})
         if rows:
             job_moves.record_restart(job, reason)
-    return rows
+    return [(stage_id, number, tries) for stage_id, number, tries in rows]
 
 
 def remove_stage(stage_id: int) -> bool:

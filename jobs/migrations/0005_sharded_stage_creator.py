@@ -8,5 +8,5 @@ class Migration(migrations.Migration):
     dependencies = [("jobs", "0004_share_inputs")]
 
     operations = [
-        migrations.AddField("shardedstage", "created_by_attempt", models.PositiveSmallIntegerField(null=True)),
+        migrations.AddField("shardedstage", "created_by_attempt", models.SmallIntegerField(null=True)),
     ]

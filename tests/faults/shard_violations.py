@@ -155,7 +155,7 @@ def run_violations(audit: Audit, observed: Observations) -> Iterator[str]:
     for history in audit.stages.values():
         stage = history.stage
         for _, old, new in history.updates():
-            if new["status"] in ENDED:
+            if old["status"] == RUNNING and new["status"] in ENDED:
                 own = runs[stage["job_id"], stage["stage"], new["number"]]
                 tries = (run for run in own if run.attempt >= stage["created_by_attempt"])
                 ended = next((run for run in tries if run.try_number == new["try_number"]), None)

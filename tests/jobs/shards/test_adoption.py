@@ -10,7 +10,7 @@ from django.core.files.storage import default_storage
 
 from jobs.artifacts import artifact_files
 from jobs.enums import Status
-from jobs.execution import attempt, helper, shard_files
+from jobs.execution import attempt, helper, kept_stages, shard_files
 from jobs.execution.conductor import Conductor
 from jobs.execution.stages import Stages
 from jobs.lifecycle import job_moves
@@ -225,6 +225,16 @@ def test_the_stage_of_an_older_version_is_adopted(tmp_path: Path) -> None:
     kept = lose(job)
     ShardedStage.objects.update(created_by_attempt=None)
     assert_continued(again(), kept)
+
+
+def test_only_the_end_of_the_job_removes_its_files(tmp_path: Path) -> None:
+    make_simulator(tmp_path)
+    job = submit()
+    lose(job)
+    files = files_of(job)
+    kept_stages.remove(job)
+    assert files == files_of(job)
+    assert ShardedStage.objects.exists()
 
 
 # Files

@@ -328,6 +328,15 @@ def test_a_discarded_stage_ends_its_runs_and_says_why() -> None:
     assert (event.from_status, event.to_status, event.reason) == ("starting", "starting", "stage 1 starts again")
 
 
+def test_the_runs_of_earlier_attempts_end_with_the_job() -> None:
+    stage = make_stage()
+    shard, run_id = started(stage)
+    current = adopted(stage)
+    assert job_moves.finish(current.job, job_moves.INTERNAL)
+    assert (run_of(shard).attempt, run_of(shard).stopped_for) == (1, "lost")
+    assert not end(shard, run_id)
+
+
 def test_earlier_stages_are_not_discarded() -> None:
     first = make_stage()
     second = make_stage(first.job, stage=2)

@@ -574,6 +574,15 @@ def test_a_lost_answer_of_the_database_costs_nothing(
     assert lost_tries() == []
 
 
+def test_a_lost_answer_to_the_end_of_the_job_leaves_no_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_simulator(tmp_path)
+    calls = lose_answers(monkeypatch, job_moves, "finish")
+    assert_completed(conducted())
+    assert len(calls) == 2
+
+
 @pytest.mark.usefixtures("_short_leases")
 def test_a_lost_answer_to_a_claim_costs_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_simulator(tmp_path)
