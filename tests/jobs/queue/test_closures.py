@@ -157,7 +157,7 @@ def test_heartbeats_learn_which_machines_are_drained() -> None:
     for host in ("here", "far-away.example"):
         closures.begin(host=host, by=COMMAND_LINE)
     sweep.sweep()
-    assert worker_heartbeats.report("sim@here-1") == {"here", "far-away.example"}
+    assert worker_heartbeats.report("sim@here-1") == frozenset({"here", "far-away.example"})
     assert {worker.host for worker in worker_heartbeats.simulation_workers()} == {"here"}
 
 
