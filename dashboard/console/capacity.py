@@ -85,15 +85,15 @@ def _ask(
 
 def _change(request: HttpRequest, *, lane: Priority | None = None, host: str = "") -> HttpResponse:
     """Make the change that the user confirmed, whatever the state is now."""
-    by, name = audit.operator(request), host or f"The {lane and lane.api_name} lane"
+    by, name = audit.operator(request), f"The {lane.api_name} lane" if lane is not None else host
+    state_name = "drained" if host else "paused"
     if "end" in request.POST:
         is_done = closures.end(lane=lane, host=host, by=by)
-        text = f"{name} is in use again." if is_done else f"{name} was already in use."
+        text = f"{name} is no longer {state_name}." if is_done else f"{name} was not {state_name}."
     else:
         reason = request.POST.get("reason", "")
         is_done = closures.begin(lane=lane, host=host, by=by, reason=reason)
-        state_now = "drained" if host else "paused"
-        text = f"{name} is {state_now}." if is_done else f"{name} was already {state_now}."
+        text = f"{name} is {state_name}." if is_done else f"{name} was already {state_name}."
     messages.success(request, text)
     return redirect("console_capacity")
 
@@ -102,8 +102,10 @@ def _effect_on_lane(lane: LaneState) -> str:
     """Return what pausing or resuming a lane does."""
     if lane.pause:
         return "Slots claim its jobs again within a few seconds."
-    running = "1 claimed job continues" if lane.running == 1 else f"{lane.running:,} claimed jobs continue"
-    return f"No slot claims its waiting jobs, which still fail at their queue limits. Its {running}."
+    return (
+        "No slot claims its waiting jobs, which still fail at their queue limits. "
+        f"Its claimed jobs ({lane.running:,}) continue."
+    )
 
 
 def _effect_on_machine(machine: MachineState) -> str:

@@ -31,7 +31,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Lane {lane} is paused." if is_done else f"Lane {lane} was already paused.")
         elif action == "resume":
             is_done = closures.end(lane=LANES[lane], by=COMMAND_LINE)
-            self.stdout.write(f"Lane {lane} is open." if is_done else f"Lane {lane} was not paused.")
+            self.stdout.write(f"Lane {lane} is no longer paused." if is_done else f"Lane {lane} was not paused.")
         else:
             for state in capacity.lanes():
                 waiting = "?" if state.waiting is None else state.waiting

@@ -31,7 +31,9 @@ class Command(BaseCommand):
             self.drain(host, reason)
         elif action == "resume":
             is_done = closures.end(host=host, by=COMMAND_LINE)
-            self.stdout.write(f"Machine {host} is in use." if is_done else f"Machine {host} was not drained.")
+            self.stdout.write(
+                f"Machine {host} is no longer drained." if is_done else f"Machine {host} was not drained."
+            )
         else:
             for state in capacity.machines():
                 drained = f"  {state.drain.description}" if state.drain else ""

@@ -44,7 +44,7 @@ def test_only_operators_change_lanes_and_machines(staff: Staff, client: Browser,
 
 def test_a_lane_is_paused_and_resumed(operator: Browser) -> None:
     make_running_job()
-    assert "Its 1 claimed job continues." in text_of(operator.get(LANE))
+    assert "Its claimed jobs (1) continue." in text_of(operator.get(LANE))
     assert not Closure.objects.exists()
     page = operator.post(LANE, {"begin": "", "reason": "<b>"}, follow=True)
     assert "The standard lane is paused." in text_of(page)
@@ -55,16 +55,20 @@ def test_a_lane_is_paused_and_resumed(operator: Browser) -> None:
     # The form of another browser was opened before.
     assert "was already paused" in text_of(operator.post(LANE, {"begin": ""}, follow=True))
     page = operator.post(LANE, {"end": ""}, follow=True)
-    assert "The standard lane is in use again." in text_of(page)
-    assert "lane standard" in text_of(page), "the history lists it"
+    assert "The standard lane is no longer paused." in text_of(page)
+    assert "Lane standard" in text_of(page), "the history lists it"
     assert not closures.current().exists()
+    # Its number is 0.
+    assert "The high lane is paused." in text_of(
+        operator.post(f"{CAPACITY}lanes/high/", {"begin": ""}, follow=True)
+    )
 
 
 def test_a_machine_is_drained_and_resumed(operator: Browser) -> None:
     assert "What it runs (0) ends within" in text_of(operator.get(MACHINE))
     assert "sim-1 is drained." in text_of(operator.post(MACHINE, {"begin": ""}, follow=True))
     assert closures.current().get().host == "sim-1"
-    assert "sim-1 is in use again." in text_of(operator.post(MACHINE, {"end": ""}, follow=True))
+    assert "sim-1 is no longer drained." in text_of(operator.post(MACHINE, {"end": ""}, follow=True))
     assert not closures.current().exists()
 
 
@@ -114,7 +118,7 @@ def test_lanes_are_paused_by_a_command() -> None:
     assert run("lanes", "pause", "high", "--reason", "upgrade") == "Lane high is paused.\n"
     assert run("lanes", "pause", "high") == "Lane high was already paused.\n"
     assert "by Operator (command line): upgrade" in run("lanes").splitlines()[0]
-    assert run("lanes", "resume", "high") == "Lane high is open.\n"
+    assert run("lanes", "resume", "high") == "Lane high is no longer paused.\n"
     assert run("lanes", "resume", "high") == "Lane high was not paused.\n"
     assert "paused" not in run("lanes")
 
@@ -123,7 +127,7 @@ def test_machines_are_drained_by_a_command() -> None:
     assert run("machines") == "sim-1  workers 1  slots 4  running 0\n"
     assert run("machines", "drain", "sim-1") == "Machine sim-1 is drained.\n"
     assert "drained since" in run("machines")
-    assert run("machines", "resume", "sim-1") == "Machine sim-1 is in use.\n"
+    assert run("machines", "resume", "sim-1") == "Machine sim-1 is no longer drained.\n"
     assert "No live worker runs on sim-2. Live: sim-1." in run("machines", "drain", "sim-2")
     with pytest.raises(CommandError, match="not a host name"):
         run("machines", "drain", "sim 1")
