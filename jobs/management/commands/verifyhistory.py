@@ -1,5 +1,6 @@
 """`verifyhistory`: check that the recorded history of jobs could have happened."""
 
+from argparse import ArgumentTypeError
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +41,9 @@ class Command(BaseCommand):
 
 
 def moment(text: str) -> datetime:
-    """Return a time of the command line. Raises ValueError."""
-    parsed = datetime.fromisoformat(text)
+    """Return a time of the command line. Raises ArgumentTypeError."""
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a time such as 2026-11-01 or 2026-11-01T12:00.") from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
