@@ -75,6 +75,13 @@ def test_pausing_and_resuming_say_what_happened(simctl: Simctl, service: Service
     assert simctl(action, "7").stdout == text
 
 
+def test_a_paused_job_is_shown_as_paused(simctl: Simctl, service: Service) -> None:
+    service.answers[RESULT] = [refusal(409, "result_not_ready")]
+    job = "GET /v1/sim/jobs/{job_id}"
+    service.answers[job] = [Answer(example(job) | {"status": "queued", "pausedAt": "2026-11-20T08:10:05.000Z"})]
+    assert "Paused    since 2026-11-20" in simctl("show", "7").stdout
+
+
 def test_a_run_prints_a_ranking(simctl: Simctl) -> None:
     done = simctl("run", "-", stdin="x")
     actor = example(RESULT)["result"]["summary"]["mainActor"]

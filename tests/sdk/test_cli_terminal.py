@@ -49,6 +49,14 @@ def test_a_run_shows_a_bar_with_the_mean_so_far(simctl: Simctl, service: Service
     assert not any("[###" in line for line in lines_on_screen(terminal.output))
 
 
+def test_a_run_says_that_its_job_is_paused(simctl: Simctl, service: Service, profile: str) -> None:
+    paused = status_answer(status="queued", pausedAt="2026-01-01T00:00:00.000Z")
+    service.answers[STATUS] = [paused, status_answer(status="completed")]
+    with simctl.on_terminal("run", profile, columns=120) as terminal:
+        assert terminal.wait() == Exit.COMPLETED
+    assert "mage.simc  paused" in terminal.output
+
+
 def test_a_bar_fits_a_narrow_terminal(simctl: Simctl, service: Service, profile: str) -> None:
     service.answers[STATUS] = [running(), status_answer(status="completed")]
     with simctl.on_terminal("run", profile, columns=30) as terminal:

@@ -129,6 +129,7 @@ def _print_facts(console: Console, job: Job | JobResult) -> None:
         "Job": job.id,
         "Title": job.title,
         "Status": state(job.status) + (f": {reason}" if reason else ""),
+        **({"Paused": f"since {moment(job.paused_at)}"} if job.paused_at is not None else {}),
         "Priority": job.priority,
         "Created": moment(job.created_at),
         "Started": moment(job.started_at),
