@@ -110,6 +110,8 @@ def running_jobs(account: Account, snapshot: forecast.QueueSnapshot | None) -> l
 def _start_of(job: Job, snapshot: forecast.QueueSnapshot | None) -> str:
     if job.public_status == PublicStatus.RUNNING:
         return ""
+    if job.is_paused:
+        return labels.status_of(job)
     if snapshot and snapshot.is_paused(job):
         return "Paused by the operator"
     seconds = snapshot.position_of(job).seconds if snapshot else None

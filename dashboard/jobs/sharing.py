@@ -102,15 +102,16 @@ def _with_headers(response: HttpResponse) -> HttpResponse:
 
 def queue_position(job: Job) -> str:
     """Return the queue position of a waiting job and its expected start, or how long it can stay paused."""
+    until = f"{job.queue_deadline_at:%Y-%m-%d %H:%M} UTC"
     if job.is_paused:
-        until = f"{job.queue_deadline_at:%Y-%m-%d %H:%M} UTC"
         return f"This job is paused. Unless it is resumed, it ends at {until} and is not billed."
     snapshot = forecast.current()
     if snapshot is None:
         return "The job is in the queue."
     if snapshot.is_paused(job):
         lane = Priority(job.priority).label.lower()
-        return f"The operator has paused jobs of {lane} priority. The job waits until they resume."
+        wait = f"Unless this one has started by {until}, it ends and is not billed."
+        return f"The operator has paused jobs of {lane} priority. {wait}"
     position = snapshot.position_of(job)
     ahead = "1 job is" if position.ahead == 1 else f"About {position.ahead:,} jobs are"
     sentence = f"{ahead} ahead of this one." if position.ahead else "This job is next in the queue."

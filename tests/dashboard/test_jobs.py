@@ -464,6 +464,7 @@ def test_a_paused_job_can_be_resumed(owner: Membership) -> None:
         assert expected in text, expected
     assert "Pause job" not in text
     assert "Paused" in text_of(open_log(owner, job))
+    assert f"{job.title} Paused" in text_of(http.get(f"/dashboard/{owner.account}/"))
     text = text_of(http.post(f"{job_path(job)}/resume", follow=True))
     assert "Pause job" in text
     assert "Resumed" in text_of(open_log(owner, job))
