@@ -13,10 +13,10 @@ MIN_BAR, MAX_BAR = 10, 40
 def progress_text(name: str, status: JobStatus, *, columns: int) -> str:
     """Return the state of a job, with a bar and the mean so far while it runs."""
     label = shortened(printable(Path(name).name), min(NAME_COLUMNS, columns // 3))
+    if status.paused_at is not None:
+        return f"{label}  paused"
     if status.status != "running":
-        return (
-            f"{label}  {'paused' if status.paused_at is not None else state(status.status) + _start_text(status)}"
-        )
+        return f"{label}  {state(status.status)}{_start_text(status)}"
     facts = "  ".join(_facts(status))
     room = columns - len(label) - len(facts) - 16
     return f"{label}  {_bar(status.progress.percent, max(MIN_BAR, min(MAX_BAR, room)))}  {facts}"
