@@ -86,14 +86,14 @@ def _ask(
 def _change(request: HttpRequest, *, lane: Priority | None = None, host: str = "") -> HttpResponse:
     """Make the change that the user confirmed, whatever the state is now."""
     by, name = audit.operator(request), host or f"The {lane and lane.api_name} lane"
+    closed = "drained" if host else "paused"
     if "end" in request.POST:
         is_done = closures.end(lane=lane, host=host, by=by)
-        text = f"{name} is in use again." if is_done else f"{name} was already in use."
+        text = f"{name} is no longer {closed}." if is_done else f"{name} was not {closed}."
     else:
         reason = request.POST.get("reason", "")
         is_done = closures.begin(lane=lane, host=host, by=by, reason=reason)
-        state_now = "drained" if host else "paused"
-        text = f"{name} is {state_now}." if is_done else f"{name} was already {state_now}."
+        text = f"{name} is {closed}." if is_done else f"{name} was already {closed}."
     messages.success(request, text)
     return redirect("console_capacity")
 

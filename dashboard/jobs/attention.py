@@ -63,4 +63,4 @@ def of_service(*, has_builds: bool, snapshot: QueueSnapshot | None) -> Iterator[
         yield Notice(NO_SIMULATORS)
     if snapshot and snapshot.paused:
         lanes = " and ".join(Priority(lane).label.lower() for lane in snapshot.paused)
-        yield Notice(f"The operator has paused jobs of {lanes} priority. They wait until they resume.")
+        yield Notice(f"The operator has paused {lanes}-priority jobs. They wait until the pause ends.")

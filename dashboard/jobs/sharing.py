@@ -110,7 +110,7 @@ def queue_position(job: Job) -> str:
         return "The job is in the queue."
     if snapshot.is_paused(job):
         lane = Priority(job.priority).label.lower()
-        return f"The operator has paused jobs of {lane} priority. The job waits until they resume."
+        return f"The operator has paused {lane}-priority jobs. This job waits until the pause ends."
     position = snapshot.position_of(job)
     ahead = "1 job is" if position.ahead == 1 else f"About {position.ahead:,} jobs are"
     sentence = f"{ahead} ahead of this one." if position.ahead else "This job is next in the queue."

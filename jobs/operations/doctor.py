@@ -104,8 +104,8 @@ def _check_closures() -> Iterator[Finding]:
         command = (
             f"machines resume {each.host}" if each.host else f"lanes resume {Priority(each.lane or 0).api_name}"
         )
-        message = f"The {each} is {each.description}."
-        yield warning(message, f"When it is no longer needed, run `python manage.py {command}`.")
+        message = f"The {each} has been {each.description}."
+        yield warning(message, f"To end this, run `python manage.py {command}`.")
 
 
 def check_queues() -> Iterator[Finding]:

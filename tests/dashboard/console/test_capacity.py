@@ -55,7 +55,7 @@ def test_a_lane_is_paused_and_resumed(operator: Browser) -> None:
     # The form of another browser was opened before.
     assert "was already paused" in text_of(operator.post(LANE, {"begin": ""}, follow=True))
     page = operator.post(LANE, {"end": ""}, follow=True)
-    assert "The standard lane is in use again." in text_of(page)
+    assert "The standard lane is no longer paused." in text_of(page)
     assert "lane standard" in text_of(page), "the history lists it"
     assert not closures.current().exists()
 
@@ -64,7 +64,7 @@ def test_a_machine_is_drained_and_resumed(operator: Browser) -> None:
     assert "What it runs (0) ends within" in text_of(operator.get(MACHINE))
     assert "sim-1 is drained." in text_of(operator.post(MACHINE, {"begin": ""}, follow=True))
     assert closures.current().get().host == "sim-1"
-    assert "sim-1 is in use again." in text_of(operator.post(MACHINE, {"end": ""}, follow=True))
+    assert "sim-1 is no longer drained." in text_of(operator.post(MACHINE, {"end": ""}, follow=True))
     assert not closures.current().exists()
 
 
@@ -97,10 +97,10 @@ def test_operators_and_owners_see_that_a_lane_is_paused(operator: Browser) -> No
     sweep.sweep()
     assert "paused by the operator" in text_of(operator.get("/admin/overview/"))
     share = text_of(Browser().get(f"/share/{job.share_token}"))
-    assert "The operator has paused jobs of standard priority." in share
+    assert "The operator has paused standard-priority jobs." in share
     browser = Browser()
     browser.force_login(member.user)
-    assert "paused jobs of standard priority" in text_of(browser.get(f"/dashboard/{member.account}/"))
+    assert "paused standard-priority jobs" in text_of(browser.get(f"/dashboard/{member.account}/"))
 
 
 def run(*arguments: str) -> str:
@@ -114,7 +114,7 @@ def test_lanes_are_paused_by_a_command() -> None:
     assert run("lanes", "pause", "high", "--reason", "upgrade") == "Lane high is paused.\n"
     assert run("lanes", "pause", "high") == "Lane high was already paused.\n"
     assert "by Operator (command line): upgrade" in run("lanes").splitlines()[0]
-    assert run("lanes", "resume", "high") == "Lane high is open.\n"
+    assert run("lanes", "resume", "high") == "Lane high is no longer paused.\n"
     assert run("lanes", "resume", "high") == "Lane high was not paused.\n"
     assert "paused" not in run("lanes")
 
@@ -123,8 +123,8 @@ def test_machines_are_drained_by_a_command() -> None:
     assert run("machines") == "sim-1  workers 1  slots 4  running 0\n"
     assert run("machines", "drain", "sim-1") == "Machine sim-1 is drained.\n"
     assert "drained since" in run("machines")
-    assert run("machines", "resume", "sim-1") == "Machine sim-1 is in use.\n"
-    assert "No live worker runs on sim-2. Live: sim-1." in run("machines", "drain", "sim-2")
+    assert run("machines", "resume", "sim-1") == "Machine sim-1 is no longer drained.\n"
+    assert "No live worker runs on sim-2. Machines with live workers: sim-1." in run("machines", "drain", "sim-2")
     with pytest.raises(CommandError, match="not a host name"):
         run("machines", "drain", "sim 1")
 
