@@ -173,7 +173,7 @@ class JobNotPausable(JobsError):
 
 @dataclass(eq=False, kw_only=True)
 class PauseLimitReached(JobsError):
-    """The job was already paused as often as a job may be."""
+    """The job has reached the maximum number of pauses."""
 
     limit: int
 

@@ -275,7 +275,7 @@ class Job(models.Model):
 
     @property
     def retried(self) -> bool:
-        """Return whether at least one attempt was lost: `docs/reference/api.md#automatic-retries`."""
+        """Return whether the job returned from a worker to the queue: `docs/reference/api.md#automatic-retries`."""
         return self.attempt > 1 or (self.attempt == 1 and self.status in WAITING)
 
     @property
@@ -648,7 +648,7 @@ class Closure(models.Model):
 
     @property
     def description(self) -> str:
-        """Return since when it lasts, who began it and why, in one line."""
+        """Return the state, its start, the operator and the reason in one line."""
         state = "drained" if self.host else "paused"
         reason = f": {self.reason}" if self.reason else ""
         return f"{state} since {self.began_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC by {self.began_by}{reason}"

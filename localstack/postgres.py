@@ -43,7 +43,7 @@ SETTINGS = {
     "unix_socket_directories": ".",
     "unix_socket_permissions": "0700",
     "max_connections": "200",
-    # Tables say when they need a vacuum; by default, that is only checked once a minute.
+    # How often autovacuum checks whether tables have reached their thresholds; the default is once a minute.
     "autovacuum_naptime": "15s",
     # The default uses /dev/shm, which is too small in many containers.
     "dynamic_shared_memory_type": "mmap",

@@ -1,4 +1,4 @@
-"""Shutdown and drain of a worker: it claims no more jobs, and later returns the running ones to the queue.
+"""Shutdown and drain of a worker: it claims no more jobs, and returns those to the queue that cannot end in time.
 
 After a drain, which an operator requests for a machine, the worker claims jobs again.
 """

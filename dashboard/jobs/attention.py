@@ -63,6 +63,4 @@ def of_service(*, has_builds: bool, snapshot: QueueSnapshot | None) -> Iterator[
         yield Notice(NO_SIMULATORS)
     if snapshot and snapshot.paused:
         lanes = " and ".join(Priority(lane).label.lower() for lane in snapshot.paused)
-        yield Notice(
-            f"The operator has paused jobs of {lanes} priority. They do not start until the operator resumes them."
-        )
+        yield Notice(f"The operator has paused {lanes}-priority jobs. They start after the pause has ended.")

@@ -111,7 +111,7 @@ def queue_position(job: Job) -> str:
     if snapshot.is_paused(job):
         lane = Priority(job.priority).label.lower()
         wait = f"Unless this one has started by {until}, it ends and is not billed."
-        return f"The operator has paused jobs of {lane} priority. {wait}"
+        return f"The operator has paused {lane}-priority jobs. {wait}"
     position = snapshot.position_of(job)
     ahead = "1 job is" if position.ahead == 1 else f"About {position.ahead:,} jobs are"
     sentence = f"{ahead} ahead of this one." if position.ahead else "This job is next in the queue."

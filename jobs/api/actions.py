@@ -100,7 +100,7 @@ class Paused(TypedDict):
     success: Literal[True]
     id: Id
     status: Literal["paused", "pause_requested"]
-    pausedAt: Annotated[Time | None, "Null until the worker of a running job has stopped"]
+    pausedAt: Annotated[Time | None, "Null until the worker has stopped a running job"]
     metadata: Metadata
 
 

@@ -88,7 +88,7 @@ class JobNotPausable(http.ApiError):
 
 class PauseLimitReached(http.ApiError):
     status, code = 409, "pause_limit_reached"
-    message = "The job was paused as often as a job can be. It continues."
+    message = "The job has reached the maximum number of pauses, so it was not paused."
     example = {"maxPauses": 20}
 
 

@@ -79,7 +79,7 @@ class Job(TypedDict):
     startedAt: Time | None
     completedAt: Time | None
     cancelRequestedAt: Time | None
-    pausedAt: Annotated[Time | None, "Since when the job is paused. Null if it is not"]
+    pausedAt: Annotated[Time | None, "When the job was paused. Null if it is not paused"]
     errorCode: Annotated[ErrorCode | None, "Why the job did not complete, as a code"]
     statusReason: Annotated[str | None, "Why the job did not complete, as a sentence"]
     simcExitCode: ExitCode
@@ -89,7 +89,9 @@ class Job(TypedDict):
     metadata: Metadata
     title: Title
     runtime: Runtime
-    retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
+    retried: Annotated[
+        bool, "Whether the job returned from a worker to the queue, for example after a lost attempt"
+    ]
     build: Annotated[JobBuild | None, "Null until the simulator has started"]
     links: Links
 

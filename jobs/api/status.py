@@ -118,12 +118,14 @@ class JobStatus(TypedDict):
         list[LogEntry] | None, Rule(maxItems=200), "Null unless requested with `include` and the job is running"
     ]
     startedAt: Time | None
-    pausedAt: Annotated[Time | None, "Since when the job is paused. Null if it is not"]
+    pausedAt: Annotated[Time | None, "When the job was paused. Null if it is not paused"]
     updatedAt: Annotated[
         Time,
         "When the status last changed or a cancellation or pause was last requested. Progress does not change it",
     ]
-    retried: Annotated[bool, "Whether the job was started again after a lost attempt"]
+    retried: Annotated[
+        bool, "Whether the job returned from a worker to the queue, for example after a lost attempt"
+    ]
     preview: NotRequired[
         Annotated[
             Preview | None,

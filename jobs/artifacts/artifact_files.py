@@ -354,7 +354,7 @@ def open_part(artifact: Artifact, *, start: int, stop: int) -> OpenArtifact:
         with storage.open_range(artifact.storage_name, 0, size) as beginning:
             header = beginning.read(size)
         if not seekable_gzip.is_header(header, size=size):
-            raise DamagedFile(f"{artifact.storage_name} has another header")
+            raise DamagedFile(f"{artifact.storage_name} has a different header")
     file_range = seekable_gzip.locate(header, start=start, stop=stop)
     stored = storage.open_range(artifact.storage_name, file_range.start, file_range.stop)
     return OpenArtifact(stored, artifact, stop - start, file_range)

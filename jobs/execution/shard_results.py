@@ -139,7 +139,7 @@ class ShardResults:
                 found = hashlib.file_digest(cast(io.BufferedIOBase, content), "sha256").hexdigest()
         except UNREADABLE as error:
             return str(error)
-        return "" if digest in (None, found) else "the storage returned another content"
+        return "" if digest in (None, found) else "the storage returned different content"
 
     def _read(self, shard: Shard) -> Report | None:
         """Return the report of a shard. Raises Rejected unless the shard was stopped."""

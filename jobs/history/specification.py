@@ -102,7 +102,7 @@ def is_possible(event: EventRow) -> bool:
 
 @rule("job", "claim_job", "job_moves.move")
 def paused_job_is_not_claimed(history: History) -> Iterator[Impossible]:
-    """A job is paused and resumed in turn, and is not claimed while it is paused."""
+    """Pauses and resumes of a job alternate, and it is not claimed while it is paused."""
     is_paused = False
     for event in history.events:
         if event.cause in PAUSES and is_paused == (event.cause == "paused"):
@@ -131,7 +131,7 @@ def job_matches_last_event(history: History) -> Iterator[Impossible]:
 
 @rule("job", "end_job")
 def end_has_its_time(history: History) -> Iterator[Impossible]:
-    """A job has a time of completion exactly if it has ended, and it is that of its last event."""
+    """A job has a completion time exactly if it has ended, and it is the time of its last event."""
     ended_at = history.end.at if history.end else None
     if history.job.completed_at != ended_at:
         yield Impossible(row=history.job, expected=f"completed_at {moment(ended_at)}")
@@ -543,7 +543,7 @@ def notice_matches_its_last_delivery(history: History) -> Iterator[Impossible]:
 
 @rule("delivery", "retries.decide", "move_events")
 def retries_are_counted(history: History) -> Iterator[Impossible]:
-    """The failures of a webhook event are failed deliveries, and an event is given up after the last retry only."""
+    """A webhook event has no more failures than failed deliveries, and is given up only after the last retry."""
     notice = history.notice
     if notice is None or not history.has_all_deliveries:
         return

@@ -105,7 +105,7 @@ def _check_closures() -> Iterator[Finding]:
             f"machines resume {each.host}" if each.host else f"lanes resume {Priority(each.lane or 0).api_name}"
         )
         message = f"The {each} has been {each.description}."
-        yield warning(message, f"When it is no longer needed, run `python manage.py {command}`.")
+        yield warning(message, f"To end this, run `python manage.py {command}`.")
 
 
 def check_queues() -> Iterator[Finding]:

@@ -8,7 +8,8 @@ The package promises that a claimed job is the best waiting one for which this m
 job whose worker died, or whose message was lost, continues within a few sweeps. It does not promise when a job
 starts: a forecast is an estimate from a snapshot in Redis, and is None without one.
 
-Operators can pause a lane or drain a machine (`closures`). Every claim then leaves out its jobs, or claims nothing.
+Operators can pause a lane or drain a machine (`closures`). Claims leave out the jobs of a paused lane, and a
+drained machine claims nothing.
 
 Start with `claims.claim_work`, then `sweep.sweep`. `forecast` and `position_samples` only estimate.
 """

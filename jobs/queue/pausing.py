@@ -1,7 +1,7 @@
 """Pause and resume of jobs: `docs/reference/api.md#pause-and-resume-a-job`.
 
 A waiting job is paused at once. For a claimed job, the request is stored in the database and hinted at in Redis,
-like that of a cancellation. Its worker then returns the job to the queue, which pauses it in the same transaction.
+like a request to cancel it. Its worker then returns the job to the queue, which pauses it in the same transaction.
 """
 
 from django.db import transaction
@@ -78,7 +78,7 @@ def _locked(job: Job) -> Job:
 
 
 def _require_pauses_left(job: Job) -> None:
-    """Raise PauseLimitReached if the job was paused as often as a job may be."""
+    """Raise PauseLimitReached if the job has reached the maximum number of pauses."""
     if JobEvent.objects.filter(job=job, cause=ReturnCause.PAUSED).count() >= MAX_PAUSES:
         raise PauseLimitReached(limit=MAX_PAUSES)
 

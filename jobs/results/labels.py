@@ -264,7 +264,7 @@ def event(job_event: JobEvent) -> str:
     if job_event.cause in (ReturnCause.PAUSED, ReturnCause.RESUMED):
         return ReturnCause(job_event.cause).label
     if job_event.from_status == job_event.to_status:
-        return f"Attempt {job_event.attempt} cannot continue the finished work and starts it again"
+        return f"Attempt {job_event.attempt} cannot reuse the finished work and starts again"
     if job_event.is_return:
         end = "was lost" if job_event.cause == ReturnCause.LOST else "was stopped"
         return f"Attempt {job_event.attempt} {end}; the job returned to its position in the queue"

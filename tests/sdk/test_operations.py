@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from simservice_client import AsyncClient, Client, JobNotCompleted, NoFigures, submission
-from simservice_client.error_codes import JobNotCancellable, ResultNotReady, ValidationFailed
+from simservice_client.error_codes import JobNotCancellable, JobNotPausable, ResultNotReady, ValidationFailed
 from simservice_client.models import JobStatus
 from tests.stack import LONG, QUICK, Stack
 
@@ -75,6 +75,9 @@ def test_every_operation_is_covered(client: Client, seen: list[httpx.Request], t
     assert set(client.jobs.by_ids([result.id, "176352841234500042"])) == {result.id}
     with pytest.raises(JobNotCancellable):
         client.jobs.cancel(result.id)
+    for change in (client.jobs.pause, client.jobs.resume):
+        with pytest.raises(JobNotPausable):
+            change(result.id)
     accepted, refused = client.jobs.submit_batch([submission(QUICK), {"profile": 5}])
     assert (accepted.job is not None, accepted.refusal) == (True, None)
     assert refused.refusal is not None

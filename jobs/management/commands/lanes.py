@@ -14,13 +14,13 @@ LANES = {lane.api_name: lane for lane in Priority}
 
 class Command(BaseCommand):
     help = (
-        "Lists the lanes of the queue with their waiting and running jobs. `pause` lets no slot claim jobs of a "
-        "lane, and `resume` ends that. Running jobs continue. Waiting jobs still fail at their queue limits."
+        "Lists the lanes of the queue with their waiting and running jobs. `pause` stops slots from claiming jobs "
+        "of a lane, and `resume` ends that. Running jobs continue. Waiting jobs still fail at their queue limits."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", metavar="{pause,resume}")
-        pause = actions.add_parser("pause", help="let no slot claim jobs of a lane")
+        pause = actions.add_parser("pause", help="stop slots from claiming jobs of a lane")
         pause.add_argument("lane", choices=LANES)
         pause.add_argument("--reason", default="", help="reason shown to operators")
         actions.add_parser("resume", help="let slots claim jobs again").add_argument("lane", choices=LANES)

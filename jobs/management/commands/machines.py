@@ -1,4 +1,4 @@
-"""`machines [drain|resume HOST]`: list the machines that simulate, or drain and resume one."""
+"""`machines [drain|resume HOST]`: list the simulation machines, or drain and resume one."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -13,17 +13,17 @@ from simservice.operations.commands import BaseCommand
 
 class Command(BaseCommand):
     help = (
-        "Lists the machines that simulate with their workers, slots and running simulations. `drain` "
-        "lets a machine claim nothing: its jobs end or return to the queue within STOP_SECONDS, and its workers "
-        "keep running. `resume` ends that."
+        "Lists the simulation machines with their workers, slots and running simulations. `drain` stops a machine "
+        "from claiming jobs: what it runs ends within STOP_SECONDS or returns to the queue, and its workers keep "
+        "running. `resume` ends that."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", metavar="{drain,resume}")
-        drain = actions.add_parser("drain", help="let a machine claim nothing, and hand back what it runs")
+        drain = actions.add_parser("drain", help="stop a machine from claiming jobs, and hand back what it runs")
         drain.add_argument("host", help="host name of the machine, as the list shows it")
         drain.add_argument("--reason", default="", help="reason shown to operators")
-        resume = actions.add_parser("resume", help="let a machine claim work again")
+        resume = actions.add_parser("resume", help="let a machine claim jobs again")
         resume.add_argument("host", help="host name of the machine")
 
     def handle(self, *args: Any, action: str | None, host: str = "", reason: str = "", **options: Any) -> None:
@@ -49,4 +49,6 @@ class Command(BaseCommand):
         self.stdout.write(f"Machine {host} is drained." if is_done else f"Machine {host} was already drained.")
         known = {state.host for state in capacity.machines() if state.workers}
         if host not in known:
-            self.stderr.write(f"No live worker runs on {host}. Live: {', '.join(sorted(known)) or 'none'}.")
+            self.stderr.write(
+                f"No live worker runs on {host}. Machines with live workers: {', '.join(sorted(known)) or 'none'}."
+            )

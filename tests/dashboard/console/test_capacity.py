@@ -101,10 +101,10 @@ def test_operators_and_owners_see_that_a_lane_is_paused(operator: Browser) -> No
     sweep.sweep()
     assert "paused by the operator" in text_of(operator.get("/admin/overview/"))
     share = text_of(Browser().get(f"/share/{job.share_token}"))
-    assert "The operator has paused jobs of standard priority." in share
+    assert "The operator has paused standard-priority jobs." in share
     browser = Browser()
     browser.force_login(member.user)
-    assert "paused jobs of standard priority" in text_of(browser.get(f"/dashboard/{member.account}/"))
+    assert "paused standard-priority jobs" in text_of(browser.get(f"/dashboard/{member.account}/"))
 
 
 def run(*arguments: str) -> str:
@@ -128,7 +128,7 @@ def test_machines_are_drained_by_a_command() -> None:
     assert run("machines", "drain", "sim-1") == "Machine sim-1 is drained.\n"
     assert "drained since" in run("machines")
     assert run("machines", "resume", "sim-1") == "Machine sim-1 is no longer drained.\n"
-    assert "No live worker runs on sim-2. Live: sim-1." in run("machines", "drain", "sim-2")
+    assert "No live worker runs on sim-2. Machines with live workers: sim-1." in run("machines", "drain", "sim-2")
     with pytest.raises(CommandError, match="not a host name"):
         run("machines", "drain", "sim 1")
 

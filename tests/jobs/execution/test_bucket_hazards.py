@@ -35,7 +35,7 @@ REFUSED = "The bucket refuses"
 TIMEOUT, CLOSED, ANOTHER = (
     "Read timeout on endpoint",
     "Connection was closed",
-    "the storage returned another content",
+    "the storage returned different content",
 )
 # Each step of an attempt and its hazards, with a part of the line that names the cause
 CAUSES = {

@@ -136,7 +136,7 @@ class OriginNotAllowed(ApiError):
 
 
 class PauseLimitReached(ApiError):
-    """The job was paused as often as a job can be. It continues."""
+    """The job has reached the maximum number of pauses, so it was not paused."""
 
     code = "pause_limit_reached"
 

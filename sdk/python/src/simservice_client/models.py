@@ -451,7 +451,7 @@ class Job(Model):
     completed_at: datetime | None = key("completedAt")
     cancel_requested_at: datetime | None = key("cancelRequestedAt")
     paused_at: datetime | None = key("pausedAt")
-    """Since when the job is paused. Null if it is not."""
+    """When the job was paused. Null if it is not paused."""
     error_code: (
         Literal[
             "queue_timeout",
@@ -481,7 +481,7 @@ class Job(Model):
     """The title on the job's page: a given one, the one in `metadata`, or a default one."""
     runtime: Runtime
     retried: bool
-    """Whether the job was started again after a lost attempt."""
+    """Whether the job returned from a worker to the queue, for example after a lost attempt."""
     build: JobBuild | None
     """Null until the simulator has started."""
     links: Links
@@ -536,7 +536,7 @@ class JobResult(WithFigures, Model):
     completed_at: datetime | None = key("completedAt")
     cancel_requested_at: datetime | None = key("cancelRequestedAt")
     paused_at: datetime | None = key("pausedAt")
-    """Since when the job is paused. Null if it is not."""
+    """When the job was paused. Null if it is not paused."""
     error_code: (
         Literal[
             "queue_timeout",
@@ -566,7 +566,7 @@ class JobResult(WithFigures, Model):
     """The title on the job's page: a given one, the one in `metadata`, or a default one."""
     runtime: Runtime
     retried: bool
-    """Whether the job was started again after a lost attempt."""
+    """Whether the job returned from a worker to the queue, for example after a lost attempt."""
     build: JobBuild | None
     """Null until the simulator has started."""
     links: Links
@@ -611,11 +611,11 @@ class JobStatus(Model):
     """Null unless requested with `include` and the job is running."""
     started_at: datetime | None = key("startedAt")
     paused_at: datetime | None = key("pausedAt")
-    """Since when the job is paused. Null if it is not."""
+    """When the job was paused. Null if it is not paused."""
     updated_at: datetime = key("updatedAt")
     """When the status last changed or a cancellation or pause was last requested. Progress does not change it."""
     retried: bool
-    """Whether the job was started again after a lost attempt."""
+    """Whether the job returned from a worker to the queue, for example after a lost attempt."""
     preview: Preview | None = None
     """Omitted unless requested with `include`. Null if nothing is known or the job is not running."""
 
@@ -804,7 +804,7 @@ class Paused(Model):
     id: str
     status: Literal["paused", "pause_requested"]
     paused_at: datetime | None = key("pausedAt")
-    """Null until the worker of a running job has stopped."""
+    """Null until the worker has stopped a running job."""
     metadata: dict[str, str]
     """The metadata of the submission, unchanged."""
 
