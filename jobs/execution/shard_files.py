@@ -7,6 +7,7 @@ conductor leaves behind.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, Self
 
@@ -19,9 +20,11 @@ from simservice.storages import MAX_REMOVED_AT_ONCE
 KINDS = (Artifact.Kind.JSON_REPORT, Artifact.Kind.STDOUT_LOG, Artifact.Kind.STDERR_LOG)
 
 
-def name_of(stage: ShardedStage, kind: Artifact.Kind, *, number: int, try_number: int) -> str:
-    """Return the path of a try's file in the storage."""
-    shard = f"{stage.creator}.{stage.stage}.shard.{number}.{try_number}"
+def name_of(
+    stage: ShardedStage, kind: Artifact.Kind, *, number: int, try_number: int, attempt: int | None = None
+) -> str:
+    """Return the path of a try's file in the storage. Names contain the creator of the stage, if no `attempt`."""
+    shard = f"{attempt or stage.creator}.{stage.stage}.shard.{number}.{try_number}"
     return f"{artifact_files.folder_of(stage.job_id)}/{stage.job_id}-{shard}-{kind}.gz"
 
 
@@ -40,7 +43,14 @@ def store(
 
 def fetch(stage: ShardedStage, kind: Artifact.Kind, target: BinaryIO, *, number: int, try_number: int) -> None:
     """Copy a try's compressed file. Raises FileNotFoundError, or another OSError if the storage fails."""
-    artifact_files.copy_file(name_of(stage, kind, number=number, try_number=try_number), target)
+    name = partial(name_of, stage, kind, number=number, try_number=try_number)
+    try:
+        artifact_files.copy_file(name(), target)
+    except FileNotFoundError:
+        if stage.attempt == stage.creator:
+            raise
+        # During an upgrade, a helper of a version without adoption names its files by the stage's attempt.
+        artifact_files.copy_file(name(attempt=stage.attempt), target)
 
 
 def remove(stage: ShardedStage, *, number: int, try_number: int) -> None:

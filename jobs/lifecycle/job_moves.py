@@ -391,9 +391,10 @@ def requeue(
             **RELEASED,
         )
         if is_queued:
-            end_lost_runs(job)
+            # First, because it locks the balance
             if Job.objects.filter(PAUSE_REQUESTED, pk=job.pk).exists():
                 pause(job)
+            end_lost_runs(job)
             transaction.on_commit(partial(counters.record_requeue, job, cause=cause))
         return is_queued or finish(job, cancelled, guard=guard & CANCEL_REQUESTED)
 

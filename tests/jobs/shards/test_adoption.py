@@ -227,6 +227,25 @@ def test_the_stage_of_an_older_version_is_adopted(tmp_path: Path) -> None:
     assert_continued(again(), kept)
 
 
+def test_a_helper_of_an_older_version_names_its_files_by_the_attempt(tmp_path: Path) -> None:
+    make_simulator(tmp_path)
+    job = submit()
+    kept = lose(job)
+    stage = ShardedStage.objects.get()
+    for kind in shard_files.KINDS:
+        name, other = (
+            shard_files.name_of(stage, kind, number=2, try_number=1, attempt=number) for number in (1, 2)
+        )
+        with default_storage.open(name) as stored:
+            default_storage.save(other, io.BytesIO(stored.read()))
+        default_storage.delete(name)
+    ended = again()
+    assert ended.status == "completed"
+    assert results_of(ended) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert kept.items() <= ended_runs(ended).items()
+    assert not Run.objects.filter(job=job, shard=2, try_number=2).exists()
+
+
 def test_only_the_end_of_the_job_removes_its_files(tmp_path: Path) -> None:
     make_simulator(tmp_path)
     job = submit()
