@@ -407,7 +407,8 @@ def _new_deadline(job: Job) -> Any:
 def pause(job: Job) -> MoveResult:
     """Keep a waiting job from being claimed, and return the credits that it does not need until it is resumed.
 
-    Its hold keeps the fee and the price of its finished shards, at least one credit. It has a new queue deadline.
+    Its hold keeps the fee and the price of its finished shards, at least one credit, so helpers lose the shards that
+    they still run. It has a new queue deadline.
     """
     with transaction.atomic():
         paused = move(
@@ -421,6 +422,7 @@ def pause(job: Job) -> MoveResult:
         )
         if paused:
             ledger.shrink(job.pk, keep=max(1, job.priority_fee_credits + _kept_credits(job)))
+            run(SQL["lock_sharded_stages"], SQL["return_shards"], values={"job_id": job.pk})
     return paused
 
 

@@ -153,6 +153,29 @@ ended_at = statement_timestamp(), stopped_for = 'lost'
 UPDATE jobs_run SET {lost_run}
 WHERE job_id = %(job_id)s AND attempt = %(attempt)s AND seat = 0 AND ended_at IS NULL RETURNING id
 
+-- part: freed
+-- Columns of a shard that no slot has, for use in an UPDATE.
+seat = NULL, worker = '', lease_expires_at = NULL, allowance_ms = 0
+
+-- name: lock_sharded_stages
+-- Lock the rows of a job's stages.
+SELECT FROM jobs_shardedstage WHERE job_id = %(job_id)s ORDER BY id FOR NO KEY UPDATE
+
+-- name: return_shards
+-- Return the running shards of a job to their stages' queues, and record that its unfinished runs are lost.
+WITH before AS (
+    SELECT jobs_shard.id, stage_id, jobs_shard.allowance_ms
+    FROM jobs_shard JOIN jobs_shardedstage AS stage ON stage.id = stage_id
+    WHERE stage.job_id = %(job_id)s AND jobs_shard.status IN {return_shard_from}
+), returned AS (
+    UPDATE jobs_shard SET status = {return_shard_to}, {freed} FROM before WHERE jobs_shard.id = before.id
+), allotted AS (
+    UPDATE jobs_shardedstage SET allotted_ms = allotted_ms - given.allowance_ms
+    FROM (SELECT stage_id, sum(allowance_ms) AS allowance_ms FROM before GROUP BY stage_id) AS given
+    WHERE jobs_shardedstage.id = given.stage_id
+)
+UPDATE jobs_run SET {lost_run} WHERE job_id = %(job_id)s AND ended_at IS NULL RETURNING id
+
 -- name: end_run
 -- Record how a run ended, unless it was already recorded as lost. Return `count` ids for the rows of its artifacts.
 WITH ended AS (

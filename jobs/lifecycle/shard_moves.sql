@@ -70,10 +70,6 @@ WITH {shard_before}, open AS (
 )
 SELECT allowance_ms, free_ms - more_ms, is_cancelled, stop_reason FROM open, renewed
 
--- part: freed
--- Columns of a shard that no slot has, for use in an UPDATE.
-seat = NULL, worker = '', lease_expires_at = NULL, allowance_ms = 0
-
 -- name: share_job
 -- Lock a stage's job, so that its attempt does not end at the same time.
 SELECT FROM jobs_job WHERE id = (SELECT job_id FROM jobs_shardedstage WHERE id = %(stage_id)s) FOR SHARE

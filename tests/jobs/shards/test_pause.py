@@ -10,7 +10,7 @@ from clients.audit import SYSTEM
 from jobs.enums import ReturnCause
 from jobs.execution import attempt
 from jobs.lifecycle import job_moves, shard_moves
-from jobs.models import Job, Run, ShardedStage
+from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.queue import pausing
 from tests.factories import make_running_job
 from tests.jobs import simulators
@@ -41,8 +41,19 @@ def test_a_helper_of_a_paused_job_loses_its_shard() -> None:
     assert job_moves.requeue(pause_requested(stage), reason="paused", cause=ReturnCause.RETURNED)
     assert shard_moves.renew_shard(shard, wanted_ms=0) is None
     assert not end(shard, run_id)
-    assert shard_moves.return_shard(shard, losses=0)
     assert Run.objects.get(pk=run_id).stopped_for == "lost"
+    waiting = Shard.objects.get(pk=shard.shard_id)
+    assert (waiting.status, waiting.seat, waiting.losses) == ("waiting", None, 0)
+    assert ShardedStage.objects.get(pk=stage.pk).allotted_ms == 0
+
+
+def test_a_helper_loses_its_shard_although_the_job_is_resumed_at_once() -> None:
+    """Its allowance was paid for by credits that the pause returned."""
+    stage = make_stage()
+    shard, _ = started(stage)
+    assert job_moves.requeue(pause_requested(stage), reason="paused", cause=ReturnCause.RETURNED)
+    pausing.resume(Job.objects.get(pk=stage.job_id), by=SYSTEM)
+    assert shard_moves.renew_shard(shard, wanted_ms=0) is None
 
 
 def test_a_pause_keeps_the_price_of_finished_shards() -> None:
