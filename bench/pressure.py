@@ -44,7 +44,7 @@ PATIENCE_SECONDS = 60.0
 WEBHOOK_SECONDS = 180.0
 RECOVERY_AIM, PRESSURE_AIM = 0.98, 0.9
 # Commands that check what is stored
-CHECKS = ("verifyledger",)
+CHECKS = ("verifyledger", "verifyhistory")
 BODY = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "webhook": {"events": ["job.terminal"]}}
 COMPLETED = """
     SELECT count(*) FROM jobs_job
