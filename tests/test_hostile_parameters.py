@@ -24,7 +24,9 @@ from django.utils import timezone
 
 from billing import ledger
 from billing.models import GrantReason
+from clients.audit import COMMAND_LINE
 from clients.models import Membership
+from jobs.queue import closures
 from privacy.models import AccountDeletion
 from simservice.api.operations import operation_of
 from tests.factories import make_export, make_invitation, make_member, make_running_job
@@ -191,12 +193,13 @@ def admin_rows(world: World, logged_in: dict[str, HttpClient]) -> World:
     Group.objects.create(name="support")
     Authenticator.objects.create(user=owner.user, type=Authenticator.Type.TOTP, data={})
     UserSession.objects.create(user=owner.user, ip="127.0.0.1", session_key="x", user_agent="x")
+    closures.begin(host="sim-1", by=COMMAND_LINE)
     return world
 
 
 def admin_address(route: str, world: World) -> str:
     """Return the address of a page of the admin, with the ids of existing objects."""
-    ids = {"job_id": world.job.pk, "account_id": world.job.account_id}
+    ids = {"job_id": world.job.pk, "account_id": world.job.account_id, "lane": "high", "host": "sim-1"}
     label = ".".join(route.split("/")[1:3])
     if label in LABELS:
         ids["object_id"] = ids["id"] = apps.get_model(label)._default_manager.latest("pk").pk

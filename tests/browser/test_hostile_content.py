@@ -1,9 +1,11 @@
 """Hostile profiles and reports, which must not reach the dashboard's origin."""
 
 import gzip
+import hashlib
 import json
 from pathlib import Path
 
+import psycopg
 import pytest
 from playwright.sync_api import Frame, expect
 
@@ -51,6 +53,11 @@ def job(stack: Stack) -> str:
     assert stack.wait_for_end(job_id, seconds=300)["status"] == "completed"
     (report,) = Path(stack.data).rglob(f"{job_id}-*-html_report.gz")
     report.write_bytes(gzip.compress(REPORT.encode()))
+    # As if the simulator had written it; a file with another hash would not be sent.
+    digest = hashlib.sha256(REPORT.encode()).hexdigest()
+    with psycopg.connect(stack.ready["databaseUrl"]) as connection:
+        statement = "UPDATE jobs_artifact SET sha256 = %s WHERE job_id = %s AND kind = 'html_report'"
+        connection.execute(statement, [digest, job_id])
     return job_id
 
 

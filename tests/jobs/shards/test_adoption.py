@@ -153,7 +153,8 @@ def kinds_of(job: Job) -> list[tuple[str, int | None]]:
 
 
 def test_earlier_stages_are_kept_too(tmp_path: Path) -> None:
-    make_simulator(tmp_path)
+    # Long enough that the second stage is expected to be worth shards
+    make_simulator(tmp_path, seconds=0.1)
     job = submit(text=STAGED, multi_stage=True)
     kept = lose(job, number=0, stage=2)
     assert {key[0] for key in kept} == {1}
