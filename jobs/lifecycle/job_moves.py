@@ -407,8 +407,8 @@ def _new_deadline(job: Job) -> Any:
 def pause(job: Job) -> MoveResult:
     """Keep a waiting job from being claimed, and return the credits that it does not need until it is resumed.
 
-    Its hold keeps the fee and the price of its finished shards, at least one credit, so helpers lose the shards that
-    they still run. It has a new queue deadline.
+    Its hold keeps the fee and the price of its finished shards, at least one credit, so helpers lose the shards
+    that they still run. It has a new queue deadline.
     """
     with transaction.atomic():
         paused = move(
