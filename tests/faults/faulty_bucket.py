@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import cast
 
 from tests.s3_server import S3Server
@@ -82,8 +83,17 @@ class FaultyBucket(ThreadingHTTPServer):
             disturbance = self.disturbance
             if disturbance is None or not disturbance.applies(request):
                 return ""
+            if disturbance.hazard == "another object" and self.other_object(request.partition(" ")[2]) is None:
+                # The first objects of each kind are stored as they are.
+                return ""
             disturbance.met.append(request)
             return disturbance.hazard
+
+    def other_object(self, path: str) -> Path | None:
+        """Return another object of the same kind in the same folder as that of a request, None if there is none."""
+        own = self.folder / path.partition("?")[0].lstrip("/")
+        others = own.parent.glob(f"*-{own.name.rpartition('-')[2]}")
+        return next((each for each in sorted(others) if each != own), None)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -129,15 +139,9 @@ class Handler(BaseHTTPRequestHandler):
             # In the middle, as a damaged disk or memory would
             return body[:half] + bytes(each ^ 0x55 for each in body[half : half + 4]) + body[half + 4 :]
         if hazard == "another object":
-            return self.other_object(body)
+            other = cast(FaultyBucket, self.server).other_object(self.path)
+            return other.read_bytes() if other else body
         return {"empty": b"", "short": body[:half], "cut": body[:half]}.get(hazard, body)
-
-    def other_object(self, body: bytes) -> bytes:
-        """Return the content of another object of the same kind in the same folder, or `body` if there is none."""
-        path = cast(FaultyBucket, self.server).folder / self.path.partition("?")[0].lstrip("/")
-        others = path.parent.glob(f"*-{path.name.rpartition('-')[2]}")
-        other = next((each for each in sorted(others) if each != path), None)
-        return other.read_bytes() if other else body
 
     def forwarded(self, sent: bytes) -> Answer:
         """Return the S3 server's response to the request."""
