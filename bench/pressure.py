@@ -31,7 +31,7 @@ from bench.disturbances import SCENARIOS, Scenario, Site
 from bench.figures import percentile
 from bench.lab import FAILED, SLOTS, LocalStack, column, number
 from bench.results import current_commit, formatted
-from bench.soak import DEAD_ROWS, VIOLATIONS
+from bench.soak import CHECKS, DEAD_ROWS, VIOLATIONS
 
 ACCOUNTS = 50
 CALLERS = 16
@@ -43,8 +43,6 @@ RETRY_SECONDS = 0.1
 PATIENCE_SECONDS = 60.0
 WEBHOOK_SECONDS = 180.0
 RECOVERY_AIM, PRESSURE_AIM = 0.98, 0.9
-# Commands that check what is stored
-CHECKS = ("verifyledger", "verifyhistory")
 BODY = {"build": {"channel": "latest"}, "profile": {"text": PROFILE}, "webhook": {"events": ["job.terminal"]}}
 COMPLETED = """
     SELECT count(*) FROM jobs_job

@@ -32,6 +32,8 @@ ENDS = f"SELECT extract(epoch FROM completed_at) - {STARTED} {DONE}"  # noqa: S6
 DEAD_ROWS = "SELECT sum(n_dead_tup) FROM pg_stat_user_tables"
 LOST_RUNS = "SELECT count(*) FROM jobs_run WHERE stopped_for = 'lost'"
 RETRIED = "SELECT count(*) FROM jobs_job WHERE attempt > 1"
+# Commands that check what is stored
+CHECKS = ("verifyledger", "verifyhistory")
 # Each query returns a number that must be 0. `verifyhistory` checks the rest.
 VIOLATIONS = {
     "jobs that have not ended": "SELECT count(*) FROM jobs_job WHERE completed_at IS NULL",
@@ -149,7 +151,7 @@ def violations(submissions: Submissions) -> list[str]:
     stored = number("SELECT count(*) FROM jobs_job WHERE id = ANY(%s)", submissions.accepted)
     if stored != len(submissions.accepted):
         found.append(f"{len(submissions.accepted) - stored:.0f} accepted jobs that are not stored")
-    for check in ("verifyledger", "verifyhistory"):
+    for check in CHECKS:
         try:
             lab.manage(check)
         except RuntimeError as error:

@@ -191,7 +191,7 @@ class Customer:
             assert not self.held_credits(job)
 
     def shrink(self, job: int, keep: int) -> None:
-        """Shrink the hold of a job, which changes nothing if it has no more credits or was resolved."""
+        """Shrink a job's hold to `keep` credits. A smaller hold, or a resolved one, stays as it is."""
         self.done += 1
         ledger.shrink(job, keep=keep)
         for origin in self.in_order():

@@ -29,7 +29,7 @@ from tests.jobs.simulators import claim
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
 MAX_ATTEMPTS = 4
-# What the log says; the response of a bucket that only takes long is no problem.
+# What the log says. A slow response is no failure, so it says nothing.
 OVERLOADED = "The bucket's service is overloaded or unavailable"
 REFUSED = "The bucket refuses"
 TIMEOUT, CLOSED, ANOTHER = (
@@ -37,15 +37,19 @@ TIMEOUT, CLOSED, ANOTHER = (
     "Connection was closed",
     "the storage returned different content",
 )
+# The hazards of every step
+FAILURES = {
+    "slow": "",
+    "500": OVERLOADED,
+    "503": OVERLOADED,
+    "read-only": REFUSED,
+    "silent": TIMEOUT,
+    "closed": CLOSED,
+}
 # Each step of an attempt and its hazards, with a part of the line that names the cause
 CAUSES = {
     "store shard": {
-        "slow": "",
-        "500": OVERLOADED,
-        "503": OVERLOADED,
-        "read-only": REFUSED,
-        "silent": TIMEOUT,
-        "closed": CLOSED,
+        **FAILURES,
         "wrong bytes": "cannot be used",
         "empty": ANOTHER,
         "short": "cannot be used",
@@ -53,33 +57,16 @@ CAUSES = {
         "another object": ANOTHER,
     },
     "fetch shard": {
-        "slow": "",
-        "500": OVERLOADED,
-        "503": OVERLOADED,
-        "read-only": REFUSED,
-        "silent": TIMEOUT,
-        "closed": CLOSED,
+        **FAILURES,
         "wrong bytes": "cannot be used",
         "empty": ANOTHER,
         "short": "cannot be used",
         "cut": "total bytes expected",
         "another object": ANOTHER,
     },
-    "store artifact": {
-        "slow": "",
-        "500": OVERLOADED,
-        "503": OVERLOADED,
-        "read-only": REFUSED,
-        "silent": TIMEOUT,
-        "closed": CLOSED,
-    },
+    "store artifact": FAILURES,
     "delete": {
-        "slow": "",
-        "500": OVERLOADED,
-        "503": OVERLOADED,
-        "read-only": REFUSED,
-        "silent": TIMEOUT,
-        "closed": CLOSED,
+        **FAILURES,
         "empty": "",
         "forgotten": "",
     },
