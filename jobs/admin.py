@@ -267,7 +267,7 @@ def effect_of_cancelling(job: Job) -> Effect:
     if job.cancel_requested_at is not None:
         return Effect("its cancellation was already requested.", happens=False)
     if job.status in WAITING:
-        return Effect("It is waiting: it ends at once and is not billed.")
+        return Effect("It is waiting: it ends at once, and only its finished shards, if any, are billed.")
     return Effect("It is running: the simulation stops, and the time used is billed.")
 
 

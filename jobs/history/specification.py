@@ -299,7 +299,7 @@ def artifacts_are_of_the_last_attempt(history: History) -> Iterator[Impossible]:
             yield Impossible(row=artifact, expected=f"a file of attempt {history.job.attempt} of an ended job")
 
 
-@rule("run", "end_job", "stages.Stages")
+@rule("run", "end_job", "stages.Stages", "job_moves.kept_ms")
 def time_is_that_of_the_runs(history: History) -> Iterator[Impossible]:
     """The simulator time of a job is the time of the runs that count: the last one of each stage and shard.
 
@@ -463,7 +463,7 @@ def last_event_at(history: History, at: float) -> EventRow | None:
     return next((event for event in reversed(history.events) if event.at <= at), None)
 
 
-@rule("hold", "Budget.charge", "Stages._with_usage", "job_billed_within_ceiling")
+@rule("hold", "Budget.charge", "Stages._with_usage", "cancellation.cancel", "job_billed_within_ceiling")
 def bill_is_the_price_of_the_time(history: History) -> Iterator[Impossible]:
     """A job costs its simulator time, in whole seconds, and its fee, but at most its hold; without a run, nothing.
 

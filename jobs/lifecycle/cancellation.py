@@ -1,19 +1,22 @@
 """Cancellation of jobs: `docs/reference/api.md#cancel-a-job`.
 
-A waiting job ends at once. For a claimed job, the request is stored in the database, where the worker reads it when
-it renews its lease. A hint in Redis lets the worker notice within about two seconds.
+A waiting job ends at once, and is billed the shards that earlier attempts finished. For a claimed job, the request
+is stored in the database, where the worker reads it when it renews its lease. A hint in Redis lets the worker notice
+within about two seconds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db import transaction
 
+from billing import ledger, prices
 from clients import audit
 from clients.audit import Action, Actor
 from jobs.enums import CLAIMED, WAITING, Status
 from jobs.errors import JobAlreadyEnded
-from jobs.lifecycle import job_moves
+from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.job_moves import Outcome
 from jobs.models import Job
 from simservice.redis.client import best_effort, redis
 
@@ -38,7 +41,7 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
     with transaction.atomic():
         locked = Job.objects.select_for_update().get(pk=job.pk)
         if locked.status in WAITING:
-            job_moves.finish(locked, job_moves.CANCELLED_PAUSED if locked.is_paused else job_moves.CANCELLED)
+            job_moves.finish(locked, _end_of_waiting(locked))
             _record(locked, by=by)
         elif locked.status in CLAIMED:
             if locked.cancel_requested_at is None:
@@ -51,6 +54,23 @@ def cancel(job: Job, *, by: Actor) -> Cancellation:
         return Cancellation(job_id=locked.pk, requested_at=None)
     hint(locked)
     return Cancellation(job_id=locked.pk, requested_at=locked.cancel_requested_at)
+
+
+def _end_of_waiting(job: Job) -> Outcome:
+    """Return the outcome of a cancelled waiting job. Its ended shards are billed, like those of a running job."""
+    if not job.attempt:
+        return job_moves.CANCELLED
+    kept_ms = job_moves.kept_ms(job)
+    if not kept_ms:
+        return job_moves.CANCELLED_WAITING
+    price = prices.of_time(kept_ms, credits_per_second=job.credits_per_second)
+    return replace(
+        job_moves.CANCELLED_WAITING,
+        reason="The job was cancelled while it waited to run again. Only its finished shards are billed.",
+        sim_duration_ms=kept_ms,
+        slots_used=shard_moves.slots_used(job),
+        credits_consumed=min(price + job.priority_fee_credits, ledger.held(job.pk)),
+    )
 
 
 def _record(job: Job, *, by: Actor) -> None:

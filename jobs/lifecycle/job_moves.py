@@ -29,7 +29,6 @@ from jobs.enums import (
     Priority,
     Renewal,
     ReturnCause,
-    ShardStatus,
     Status,
 )
 from jobs.lifecycle import counters, usage, webhook_events
@@ -104,11 +103,11 @@ CANCELLED = Outcome(
     error_code=ErrorCode.USER_CANCELLED,
     reason="The job was cancelled before it ran. Nothing is billed.",
 )
-# The job was cancelled while it was paused, perhaps after it had run.
-CANCELLED_PAUSED = Outcome(
+# The job was cancelled while it waited for its next attempt, without finished shards.
+CANCELLED_WAITING = Outcome(
     status=Status.CANCELLED,
     error_code=ErrorCode.USER_CANCELLED,
-    reason="The job was cancelled while it was paused. Nothing is billed.",
+    reason="The job was cancelled while it waited to run again. Nothing is billed.",
 )
 # The worker of a job was lost after a request to cancel the job.
 CANCELLED_LOST = Outcome(
@@ -407,7 +406,7 @@ def _new_deadline(job: Job) -> Any:
 def pause(job: Job) -> MoveResult:
     """Keep a waiting job from being claimed, and return the credits that it does not need until it is resumed.
 
-    Its hold keeps the fee and the price of its finished shards, at least one credit, so helpers lose the shards
+    Its hold keeps the fee and the price of its ended shards, at least one credit, so helpers lose the shards
     that they still run. It has a new queue deadline.
     """
     with transaction.atomic():
@@ -421,16 +420,16 @@ def pause(job: Job) -> MoveResult:
             queue_deadline_at=_new_deadline(job),
         )
         if paused:
-            ledger.shrink(job.pk, keep=max(1, job.priority_fee_credits + _kept_credits(job)))
+            price = prices.of_time(kept_ms(job), credits_per_second=job.credits_per_second)
+            keep = max(1, job.priority_fee_credits + min(price, job.ceiling_credits))
+            ledger.shrink(job.pk, keep=keep)
             run(SQL["lock_sharded_stages"], SQL["return_shards"], values={"job_id": job.pk})
     return paused
 
 
-def _kept_credits(job: Job) -> int:
-    """Return the price of the finished shards, which the next attempt does not run again."""
-    done = Shard.objects.filter(stage__job=job, status=ShardStatus.DONE)
-    kept_ms = done.aggregate(total=Sum("billed_ms", default=0))["total"]
-    return min(prices.of_time(kept_ms, credits_per_second=job.credits_per_second), job.ceiling_credits)
+def kept_ms(job: Job) -> int:
+    """Return the billed time of the ended shards, which the next attempt does not run again. One query."""
+    return int(Shard.objects.filter(stage__job=job).aggregate(total=Sum("billed_ms", default=0))["total"])
 
 
 def resume(job: Job) -> MoveResult:

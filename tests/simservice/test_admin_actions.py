@@ -57,7 +57,7 @@ def test_the_preview_tells_the_effect_on_each_job(operator: Browser) -> None:
         choose(operator, JOBS, action, ids_of(waiting, running, ended)).content.decode()
         for action in ("cancel", "requeue", "release")
     )
-    assert "It is waiting: it ends at once and is not billed." in cancelling
+    assert "It is waiting: it ends at once, and only its finished shards, if any, are billed." in cancelling
     assert "It is running: the simulation stops, and the time used is billed." in cancelling
     assert "Skipped: it has ended." in cancelling
     assert "2 of 3 will be changed; 1 will be skipped." in cancelling

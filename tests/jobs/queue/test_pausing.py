@@ -178,7 +178,7 @@ def test_a_cancelled_paused_job_ends_at_once_and_free() -> None:
     cancel(job, by=SYSTEM)
     ended = fresh(job)
     assert (ended.status, ended.credits_consumed, ended.is_paused) == ("cancelled", 0, False)
-    assert ended.status_reason == "The job was cancelled while it was paused. Nothing is billed."
+    assert ended.status_reason == job_moves.CANCELLED.reason
 
 
 def test_a_resume_racing_with_a_cancellation_leaves_one_end() -> None:

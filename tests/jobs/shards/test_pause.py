@@ -10,6 +10,7 @@ from clients.audit import SYSTEM
 from jobs.enums import ReturnCause
 from jobs.execution import attempt
 from jobs.lifecycle import job_moves, shard_moves
+from jobs.lifecycle.cancellation import cancel
 from jobs.models import Job, Run, Shard, ShardedStage
 from jobs.queue import pausing
 from tests.factories import make_running_job
@@ -63,6 +64,28 @@ def test_a_pause_keeps_the_price_of_finished_shards() -> None:
     started(stage)
     assert job_moves.requeue(pause_requested(stage), reason="paused", cause=ReturnCause.RETURNED)
     assert Hold.objects.get(pk=stage.job_id).credits == 5 * 32 + 10
+
+
+def test_the_finished_shards_of_a_paused_job_are_billed_when_it_is_cancelled() -> None:
+    stage = make_stage(make_running_job(parallel_slots=3, credits_per_second=32, priority_fee_credits=10))
+    for billed_ms in (3000, 1500):
+        end(*started(stage), billed_ms=billed_ms)
+    assert job_moves.requeue(pause_requested(stage), reason="paused", cause=ReturnCause.RETURNED)
+    cancel(stage.job, by=SYSTEM)
+    ended = Job.objects.get(pk=stage.job_id)
+    assert (ended.status, ended.sim_duration_ms, ended.credits_consumed) == ("cancelled", 4500, 5 * 32 + 10)
+    assert "finished shards are billed" in str(ended.status_reason)
+    assert list(ledger.verify()) == []
+
+
+def test_a_waiting_job_without_finished_shards_is_cancelled_for_free() -> None:
+    stage = make_stage(make_running_job(parallel_slots=3, priority_fee_credits=10))
+    started(stage)
+    assert job_moves.requeue(stage.job, reason="returned", cause=ReturnCause.RETURNED)
+    cancel(stage.job, by=SYSTEM)
+    ended = Job.objects.get(pk=stage.job_id)
+    assert (ended.sim_duration_ms, ended.credits_consumed) == (None, 0)
+    assert ended.status_reason == job_moves.CANCELLED_WAITING.reason
 
 
 def test_a_conducted_job_is_paused_and_completes_after_its_resume(tmp_path: Path) -> None:

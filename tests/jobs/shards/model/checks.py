@@ -59,9 +59,9 @@ def complete(model: Model, state: State, following: Following) -> bool:
 
 
 def is_billed(model: Model, state: State, following: Following) -> bool:
-    """Return whether the bill is the time of the counting tries, or nothing if the attempt was lost."""
+    """Return whether the bill is the time of the counting tries, or nothing if the last attempt was lost."""
     job = state.job
-    counting = sum(shard.billed for shard in state.shards) if job.ended_by_conductor else 0
+    counting = sum(shard.billed for shard in state.shards) if job.counts else 0
     return job.status in UNFINISHED or job.billed == counting <= model.bounds.funded
 
 

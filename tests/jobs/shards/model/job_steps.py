@@ -162,7 +162,7 @@ def ends(model: Model, state: State, index: int) -> Steps:
         yield step_of(worker, Move.END_JOB), freed
         return
     job = ended_job(state.job, Status(worker.outcome))
-    job = job._replace(billed=bill(model, state), result=worker.result, ended_by_conductor=True)
+    job = job._replace(billed=bill(model, state), result=worker.result, counts=True)
     yield step_of(worker, Move.END_JOB), with_ended_attempt(freed, job)
     if state.faults_left:
         unanswered = with_ended_attempt(state, job)._replace(faults_left=state.faults_left - 1)
@@ -214,7 +214,9 @@ def requests(state: State) -> Steps:
     """Yield the user's requests: cancel job A, and submit job B."""
     job = state.job
     if job.status == Status.WAITING:
-        yield Step(Kind.USER, Move.CANCEL), state._replace(job=ended_job(job, Status.CANCELLED))
+        billed = sum(shard.billed for shard in state.shards)
+        ended = ended_job(job, Status.CANCELLED)._replace(billed=billed, counts=True)
+        yield Step(Kind.USER, Move.CANCEL), state._replace(job=ended)
     elif job.status == Status.RUNNING and not job.cancel_requested:
         yield Step(Kind.USER, Move.CANCEL), state._replace(job=job._replace(cancel_requested=True))
     if job.status in UNFINISHED and not state.other_job_waits:

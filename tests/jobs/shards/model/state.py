@@ -47,8 +47,8 @@ class Job(NamedTuple):
     lease_is_alive: bool = False
     billed: int = 0
     result: Merged = ()
-    # Otherwise the sweep, the user, or the loss of all attempts ended it, and nothing is billed.
-    ended_by_conductor: bool = False
+    # The conductor ended it, or the user while it waited. Otherwise nothing is billed.
+    counts: bool = False
 
 
 class Stage(NamedTuple):
