@@ -1,8 +1,8 @@
 """Cancellation of jobs: `docs/reference/api.md#cancel-a-job`.
 
 A waiting job ends at once, and is billed the shards that earlier attempts finished. For a claimed job, the request
-is stored in the database, where the worker reads it when it renews its lease. A hint in Redis lets the worker notice
-within about two seconds.
+is stored in the database. The worker reads it when it renews its lease, or within about two seconds because of a
+hint in Redis.
 """
 
 from dataclasses import dataclass, replace
