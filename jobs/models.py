@@ -33,8 +33,9 @@ SLICE_SECONDS = 60
 # The next slice is reserved when less than this is left.
 MIN_AHEAD_SECONDS = 15
 IS_RUNNING = Q(status=ShardStatus.RUNNING)
-# Jobs that a worker may claim: they wait and are not paused.
-CLAIMABLE = Q(status__in=WAITING, paused_at=None)
+# Jobs that a worker may claim: nobody has them, they have not ended, and they are not paused. With a condition on
+# the status, PostgreSQL could use other indexes too, and while few jobs wait, it expects each to be as fast.
+CLAIMABLE = Q(worker="", completed_at=None, paused_at=None)
 
 
 class Build(models.Model):
@@ -214,7 +215,7 @@ class Job(models.Model):
             # Claims, and the forecast, which reads nothing but this index
             models.Index(fields=["priority", "id"], include=["vcpus"], condition=CLAIMABLE, name="job_claimable"),
             # Whether an attempt returned a job to the queue, so that claims must search from the start of a lane
-            models.Index(fields=["attempt"], condition=CLAIMABLE & Q(attempt__gt=0), name="job_returned"),
+            models.Index(fields=["id"], condition=CLAIMABLE & Q(attempt__gt=0), name="job_returned"),
             models.Index(fields=["queue_deadline_at"], condition=Q(status__in=WAITING), name="job_deadline"),
             models.Index(fields=["id"], condition=Q(status=Status.PENDING), name="job_unannounced"),
             # Claimed jobs; without the lease, because each renewal would then update the index

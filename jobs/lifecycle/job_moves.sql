@@ -44,18 +44,20 @@ WHERE (SELECT true FROM jobs_shardedstage LIMIT 1) AND {needs_help}
         < stage.slots - 1
 ORDER BY stage.priority, stage.job_id LIMIT 1
 
+-- part: is_claimable
+-- Whether a job may be claimed: `CLAIMABLE` in `jobs/models.py`.
+worker = '' AND completed_at IS NULL AND paused_at IS NULL
+
 -- part: returned
--- The attempt of a waiting job that an earlier attempt returned to the queue; null if there is none. The order makes
+-- The id of a waiting job that an earlier attempt returned to the queue; null if there is none. The order makes
 -- PostgreSQL use the index of these jobs.
-(SELECT attempt FROM jobs_job WHERE status IN {claim_job_from} AND paused_at IS NULL AND attempt > 0
-    ORDER BY attempt LIMIT 1)
+(SELECT id FROM jobs_job WHERE {is_claimable} AND attempt > 0 ORDER BY id LIMIT 1)
 
 -- name: find_first_ids
 -- Return for each lane an id below which no job waits for its first attempt. A job with a newer id may not be committed
 -- yet, so the id is at least some seconds old.
 SELECT lane, least(
-    (SELECT id FROM jobs_job WHERE status IN {claim_job_from} AND paused_at IS NULL
-        AND priority BETWEEN lane AND lane ORDER BY priority, id LIMIT 1),
+    (SELECT id FROM jobs_job WHERE {is_claimable} AND priority BETWEEN lane AND lane ORDER BY priority, id LIMIT 1),
     (extract(epoch FROM statement_timestamp() - %(commit_seconds)s * interval '1 second') * 1000)::bigint * 100000
 ) FROM unnest(%(lanes)s::integer[]) AS lane
 
@@ -86,7 +88,7 @@ WITH open AS (
     SELECT first.id, first.status FROM unnest(%(lanes)s::integer[], %(first_ids)s::bigint[]) AS lane (number, first_id)
     CROSS JOIN LATERAL (
         SELECT id, status FROM jobs_job
-        WHERE status IN {claim_job_from} AND paused_at IS NULL AND queue_deadline_at > statement_timestamp()
+        WHERE {is_claimable} AND queue_deadline_at > statement_timestamp()
             AND priority BETWEEN lane.number AND lane.number
             AND id >= CASE WHEN {returned} IS NULL THEN lane.first_id ELSE 0 END
             AND nullif(git_branch = ANY(%(skipped_branches)s::text[]), true) IS NOT NULL

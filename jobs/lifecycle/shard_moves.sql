@@ -20,7 +20,7 @@ WITH open AS (
         WHEN %(attempt)s::integer IS NOT NULL
         THEN stage.attempt = %(attempt)s::integer AND {may_start} AND stage.allotted_ms < stage.funded_ms
         ELSE {needs_help} AND NOT {is_drained} AND NOT EXISTS (
-            SELECT FROM jobs_job WHERE status IN ('pending', 'queued') AND paused_at IS NULL AND priority = ANY(ARRAY(
+            SELECT FROM jobs_job WHERE {is_claimable} AND priority = ANY(ARRAY(
                 SELECT generate_series(%(first_lane)s::int, stage.priority) EXCEPT {paused_lanes}
             )) AND queue_deadline_at > statement_timestamp()
         )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from jobs.lifecycle import transitions
+from jobs.lifecycle import job_moves
 from simservice.postgresql.statements import load
 
 MAX_MARKS = 1000
@@ -23,7 +23,7 @@ FRONT_JOBS, PART_JOBS = 5_000, 15_000
 Key = tuple[int, int]
 START: Key = (-1, 0)
 
-SQL = load(__file__, transitions.GROUPS)
+SQL = load(__file__, job_moves.SQL)
 
 
 class PositionSample(NamedTuple):

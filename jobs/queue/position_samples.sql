@@ -9,7 +9,7 @@ SELECT priority, id, position, work, total FROM (
         lead(priority) OVER line IS DISTINCT FROM priority AS ends_lane
     FROM (
         SELECT priority, id, vcpus FROM jobs_job
-        WHERE status IN {waiting} AND paused_at IS NULL AND (priority, id) > (%s, %s) ORDER BY priority, id LIMIT %s
+        WHERE {is_claimable} AND (priority, id) > (%s, %s) ORDER BY priority, id LIMIT %s
     ) AS part
     WINDOW line AS (ORDER BY priority, id ROWS UNBOUNDED PRECEDING)
 ) AS waiting WHERE ends_lane OR position %% ((total - 1) / %s + 1) = 0

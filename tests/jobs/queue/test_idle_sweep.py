@@ -100,7 +100,7 @@ def test_an_idle_snapshot_includes_new_runs(django_assert_num_queries: DjangoAss
 
 
 def test_the_idle_query_reads_only_indexes() -> None:
-    copy_job(make_job().pk, 500, changes=ENDED)
+    copy_job(make_job().pk, 5_000, changes=ENDED)
     reindex_jobs()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")

@@ -9,11 +9,11 @@ from jobs.enums import Priority
 from jobs.lifecycle import job_moves
 from jobs.queue import claims
 from tests.factories import make_job
-from tests.jobs.plans import Plan, plans_of
+from tests.jobs.plans import ENDED, Plan, copy_job, plans_of
 
 # Committed and truncated, because rows that are rolled back would change the plans of later tests.
 pytestmark = pytest.mark.django_db(transaction=True)
-CLAIMED = 1000
+CLAIMED, ENDED_JOBS = 1000, 10_000
 MINUTE = 60_000 * 100_000
 STORE = f"""
     INSERT INTO jobs_job SELECT copy.*
@@ -61,6 +61,15 @@ def test_a_claim_does_not_read_the_rows_of_claimed_jobs() -> None:
     plan = plan_of_claim()
     assert plan.pages < 50
     assert "job_claimable" in plan.indexes
+
+
+@pytest.mark.usefixtures("_dead_rows")
+def test_no_statistics_make_a_claim_read_them() -> None:
+    """When few jobs wait, PostgreSQL expects every index of unfinished jobs to be as fast."""
+    copy_job(make_job().pk, ENDED_JOBS, changes=ENDED)
+    plan = plan_of_claim()
+    assert plan.pages < 50
+    assert plan.indexes >= {"job_claimable", "job_returned"}
 
 
 @pytest.mark.usefixtures("_dead_rows")
