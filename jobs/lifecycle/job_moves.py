@@ -421,8 +421,7 @@ def pause(job: Job) -> MoveResult:
         )
         if paused:
             price = prices.of_time(kept_ms(job), credits_per_second=job.credits_per_second)
-            keep = max(1, job.priority_fee_credits + min(price, job.ceiling_credits))
-            ledger.shrink(job.pk, keep=keep)
+            ledger.shrink(job.pk, keep=max(1, price + job.priority_fee_credits))
             run(SQL["lock_sharded_stages"], SQL["return_shards"], values={"job_id": job.pk})
     return paused
 

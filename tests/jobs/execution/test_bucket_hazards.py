@@ -29,7 +29,7 @@ from tests.jobs.simulators import claim
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
 MAX_ATTEMPTS = 4
-# What the log says. A slow response is no failure, so it says nothing.
+# What the log says: nothing about a slow response, which is no failure.
 OVERLOADED = "The bucket's service is overloaded or unavailable"
 REFUSED = "The bucket refuses"
 TIMEOUT, CLOSED, ANOTHER = (
