@@ -87,7 +87,7 @@ def change_shard(patch: Patch, name: str, old: str, new: str) -> None:
 
 @mistake("events_are_moves")
 def claim_takes_a_running_job(patch: Patch) -> None:
-    waits = "status FROM jobs_job\n        WHERE status IN ('pending', 'queued')"
+    waits = "status FROM jobs_job\n        WHERE worker = ''"
     change_move(patch, "claim_job", waits, "status FROM jobs_job\n        WHERE true")
     running_job()
     assert job_moves.claim_job("host:2:cd:0") is not None
