@@ -451,6 +451,15 @@ def test_cancelling_a_running_job_requests_a_stop(owner: Membership) -> None:
     assert "Cancel job" not in text
 
 
+def test_a_cancellation_says_first_what_it_will_bill(owner: Membership) -> None:
+    client = default_client(owner.account)
+    running = make_running_job(client=client)
+    assert "The simulation time used so far will be billed." in text_of(open_job(owner, running))
+    job_moves.requeue(running, reason="lost")
+    assert "Only the finished parts of the simulation will be billed." in text_of(open_job(owner, running))
+    assert "The job has not started, so nothing will be billed." in text_of(open_job(owner, make_job(client)))
+
+
 def test_an_ended_job_cannot_be_cancelled(owner: Membership) -> None:
     http, job = browser_of(owner), make_completed_job(client=default_client(owner.account))
     text = text_of(http.post(f"{job_path(job)}/cancel", follow=True))
