@@ -106,7 +106,7 @@ class WebhookNotEnabled(JobsError):
 
 
 class AccountSuspended(JobsError):
-    """The account is suspended and cannot submit jobs."""
+    """The account is suspended and cannot submit or resume jobs."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -16,7 +16,6 @@ from jobs.operations.capacity import LaneState, MachineState
 from jobs.queue import closures
 
 MAX_ENDED = 20
-LANES = {lane.api_name: lane for lane in Priority}
 
 
 class BeginForm(forms.Form):
@@ -94,7 +93,7 @@ def _change(request: HttpRequest, *, lane: Priority | None = None, host: str = "
         reason = request.POST.get("reason", "")
         is_done = closures.begin(lane=lane, host=host, by=by, reason=reason)
         text = f"{name} is {state_name}." if is_done else f"{name} was already {state_name}."
-    messages.success(request, text)
+    messages.add_message(request, messages.SUCCESS if is_done else messages.INFO, text)
     return redirect("console_capacity")
 
 

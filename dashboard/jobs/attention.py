@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import get_text_list
 
 from billing.ledger import Balances
 from billing.models import Account, GrantReason
@@ -56,11 +57,11 @@ def of_webhooks(account: Account, failing: Iterable[Endpoint]) -> Iterator[Notic
 
 
 def of_service(*, has_builds: bool, snapshot: QueueSnapshot | None) -> Iterator[Notice]:
-    """Yield why no job can run now."""
+    """Yield why jobs cannot run now."""
     if not has_builds:
         yield Notice(NO_BUILD)
     elif snapshot and not snapshot.slots:
         yield Notice(NO_SIMULATORS)
     if snapshot and snapshot.paused:
-        lanes = " and ".join(Priority(lane).label.lower() for lane in snapshot.paused)
-        yield Notice(f"The operator has paused {lanes}-priority jobs. They start after the pause has ended.")
+        lanes = get_text_list([f"{Priority(lane).label.lower()}-priority" for lane in snapshot.paused], "and")
+        yield Notice(f"The operator has paused {lanes} jobs. They start after the pause has ended.")

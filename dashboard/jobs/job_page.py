@@ -9,6 +9,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.defaultfilters import pluralize
 from django.urls import reverse
 
 from clients import form_tokens
@@ -202,7 +203,9 @@ def _change_pause(
         change(job, by=access.actor)
     except CreditsMissing as error:
         lacking = error.required_credits - error.affordable_credits
-        messages.error(request, f"The account needs {lacking:,} more credits to resume this job.")
+        messages.error(
+            request, f"The account needs {lacking:,} more credit{pluralize(lacking)} to resume this job."
+        )
     except JobsError as error:
         messages.error(request, as_api_error(error).message)
     return redirect("job", access.account.name, job_id)

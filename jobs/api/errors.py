@@ -51,7 +51,7 @@ class InsufficientCredits(http.ApiError):
 
 class InactiveEntitlement(http.ApiError):
     status, code = 402, "inactive_entitlement"
-    message = "The account is suspended and cannot submit jobs."
+    message = "The account is suspended and cannot submit or resume jobs."
 
 
 class ReportFileMissing(http.NotFound):
@@ -88,7 +88,7 @@ class JobNotPausable(http.ApiError):
 
 class PauseLimitReached(http.ApiError):
     status, code = 409, "pause_limit_reached"
-    message = "The job has reached the maximum number of pauses, so it was not paused."
+    message = "The job cannot be paused again, because it has reached the maximum number of pauses."
     example = {"maxPauses": 20}
 
 

@@ -25,12 +25,12 @@ class MachineState(NamedTuple):
     """A machine with simulation workers or a drain.
 
     `slots` is the number of simulations that its live workers can run at a time, 0 for a drained machine, and
-    `running` how many they run.
+    `running` how many they run. `workers` and `slots` are None while Redis does not respond.
     """
 
     host: str
-    workers: int
-    slots: int
+    workers: int | None
+    slots: int | None
     running: int
     drain: Closure | None
 
@@ -53,8 +53,9 @@ def machines() -> list[MachineState]:
 
     While Redis does not respond, only machines with running jobs or a drain are known.
     """
+    workers = best_effort(worker_heartbeats.simulation_workers, default=None)
     live: dict[str, list[LiveWorker]] = {}
-    for worker in best_effort(worker_heartbeats.simulation_workers, default=list[LiveWorker]()):
+    for worker in workers or []:
         live.setdefault(worker.host, []).append(worker)
     claimed = Job.objects.filter(status__in=CLAIMED).values_list("worker", flat=True)
     running = _by_host(claimed) + _by_host(forecast.helpers().values_list("worker", flat=True))
@@ -62,8 +63,8 @@ def machines() -> list[MachineState]:
     return [
         MachineState(
             host,
-            len(live.get(host, [])),
-            worker_heartbeats.total_slots(live.get(host, [])),
+            None if workers is None else len(live.get(host, [])),
+            None if workers is None else worker_heartbeats.total_slots(live.get(host, [])),
             running[host],
             drains.get(host),
         )

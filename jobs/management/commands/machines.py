@@ -37,7 +37,8 @@ class Command(BaseCommand):
         else:
             for state in capacity.machines():
                 drained = f"  {state.drain.description}" if state.drain else ""
-                numbers = f"workers {state.workers}  slots {state.slots}  running {state.running}"
+                workers, slots = ("?" if number is None else number for number in (state.workers, state.slots))
+                numbers = f"workers {workers}  slots {slots}  running {state.running}"
                 self.stdout.write(f"{state.host}  {numbers}{drained}")
 
     def drain(self, host: str, reason: str) -> None:
@@ -47,8 +48,7 @@ class Command(BaseCommand):
         except closures.InvalidHost:
             raise CommandError(f"{host!r} is not a host name.") from None
         self.stdout.write(f"Machine {host} is drained." if is_done else f"Machine {host} was already drained.")
-        known = {state.host for state in capacity.machines() if state.workers}
-        if host not in known:
-            self.stderr.write(
-                f"No live worker runs on {host}. Machines with live workers: {', '.join(sorted(known)) or 'none'}."
-            )
+        workers = {state.host: state.workers for state in capacity.machines()}
+        if workers[host] == 0:
+            used = ", ".join(other for other in workers if workers[other]) or "none"
+            self.stderr.write(f"No live worker runs on {host}. Machines with live workers: {used}.")

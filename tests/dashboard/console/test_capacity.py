@@ -1,12 +1,14 @@
 """The console's page of lanes and machines, on which operators pause and drain them."""
 
 import io
+from typing import NoReturn
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
+from redis.exceptions import RedisError
 
 from clients.audit import COMMAND_LINE
 from jobs.enums import Priority
@@ -78,6 +80,23 @@ def test_unknown_lanes_and_machines_do_not_exist(operator: Browser, path: str) -
     assert not Closure.objects.exists()
 
 
+def test_workers_are_unknown_while_redis_does_not_respond(
+    operator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closures.begin(host="sim-1", by=COMMAND_LINE)
+    make_running_job()
+    monkeypatch.setattr(worker_heartbeats, "simulation_workers", unreachable)
+    text = text_of(operator.get(CAPACITY))
+    assert "worker-1 Unknown, because Redis does not respond" in text
+    assert "No live workers" not in text
+    assert run("machines").splitlines()[1] == "worker-1  workers ?  slots ?  running 1"
+    assert "No live worker" not in run("machines", "drain", "sim-1")
+
+
+def unreachable() -> NoReturn:
+    raise RedisError
+
+
 def test_the_page_takes_the_same_queries_however_many_machines_there_are(operator: Browser) -> None:
     def queries() -> int:
         with CaptureQueriesContext(
@@ -105,6 +124,9 @@ def test_operators_and_owners_see_that_a_lane_is_paused(operator: Browser) -> No
     browser = Browser()
     browser.force_login(member.user)
     assert "paused standard-priority jobs" in text_of(browser.get(f"/dashboard/{member.account}/"))
+    closures.begin(lane=Priority.HIGH, by=COMMAND_LINE)
+    sweep.sweep()
+    assert "high-priority and standard-priority jobs" in text_of(browser.get(f"/dashboard/{member.account}/"))
 
 
 def run(*arguments: str) -> str:

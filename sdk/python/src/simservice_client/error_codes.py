@@ -46,7 +46,7 @@ class IdempotencyKeyReuse(ApiError):
 
 
 class InactiveEntitlement(ApiError):
-    """The account is suspended and cannot submit jobs."""
+    """The account is suspended and cannot submit or resume jobs."""
 
     code = "inactive_entitlement"
 
@@ -136,7 +136,7 @@ class OriginNotAllowed(ApiError):
 
 
 class PauseLimitReached(ApiError):
-    """The job has reached the maximum number of pauses, so it was not paused."""
+    """The job cannot be paused again, because it has reached the maximum number of pauses."""
 
     code = "pause_limit_reached"
 
