@@ -401,7 +401,9 @@ def shard_sizes(count: int, *, slots: int, seconds_each: float | None) -> list[i
     large = min(rest, first * largest)
     rest -= large
     extra = [(rest << round_) // (2**rounds - 1) for round_ in reversed(range(rounds))]
-    extra[0] += rest - sum(extra)
+    # The first round has the largest shards, so the last ones contain what remains of the division.
+    for round_ in range(1, rest - sum(extra) + 1):
+        extra[-round_] += 1
     sizes = [size for more in extra for size in _evenly(slots * smallest + more, slots)]
     return sorted([*_evenly(large, min(first, large // smallest)), *sizes], reverse=True)
 
