@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection, RemoteDisconnected
+from http.client import HTTPConnection, HTTPException, RemoteDisconnected
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -50,6 +50,9 @@ class Caller:
                 self._connection.close()
                 if is_last:
                     raise
+            except (OSError, HTTPException):
+                self._connection.close()
+                raise
             else:
                 assert response.status < 300, content
                 return json.loads(content)

@@ -112,7 +112,7 @@ def leave_transaction_idle(site: Site) -> None:
 
 
 def read_for_long(site: Site) -> None:
-    """Let three transactions read at a time, each for half of the disturbance. They begin one after another."""
+    """Let three transactions read at a time, each for up to half of the disturbance. They end one after another."""
     length, end = site.seconds / 2, time.monotonic() + site.seconds
 
     def read(number: int) -> None:

@@ -2,7 +2,7 @@
 
 A whole stack runs tiny jobs that arrive at a fixed rate, with a webhook each. In each of nine scenarios, it is
 measured before, during and after a disturbance (`disturbances.py`). Prints a row for each run; the exit status is 1
-if a job, an event or a webhook was lost or doubled.
+if a job, an event or a webhook was lost, or a job or an event doubled.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from bench.disturbances import SCENARIOS, Scenario, Site
 from bench.figures import percentile
 from bench.lab import FAILED, SLOTS, LocalStack, column, number
 from bench.results import current_commit, formatted
-from bench.soak import CHECKS, DEAD_ROWS, VIOLATIONS
+from bench.soak import DEAD_ROWS, VIOLATIONS, failed_checks
 
 ACCOUNTS = 50
 CALLERS = 16
@@ -54,11 +54,14 @@ CLAIMS = """
     JOIN jobs_jobevent AS event ON event.job_id = jobs_job.id AND to_status = 'starting'
     WHERE created_at >= to_timestamp(%s) AND created_at < to_timestamp(%s) GROUP BY jobs_job.id
 """
-# The longest time in which no job ended
+# The longest time in which no job ended, from the first moment to the last one
 PAUSE = """
     SELECT max(pause) FROM (
-        SELECT extract(epoch FROM completed_at - lag(completed_at) OVER (ORDER BY completed_at)) AS pause
-        FROM jobs_job WHERE completed_at >= to_timestamp(%s) AND completed_at < to_timestamp(%s)
+        SELECT extract(epoch FROM at - lag(at) OVER (ORDER BY at)) AS pause FROM (
+            SELECT completed_at AS at FROM jobs_job
+            WHERE completed_at >= to_timestamp(%s) AND completed_at < to_timestamp(%s)
+            UNION ALL SELECT to_timestamp(unnest(ARRAY[%s, %s]::float8[]))
+        ) AS moments
     ) AS pauses
 """
 UNDELIVERED = "SELECT count(*) FROM webhooks_event WHERE state <> 'delivered'"
@@ -74,7 +77,8 @@ IN_PLACE = """
 """
 HEADER = (
     "scenario; jobs/s before, during, after; during; after; claim p50, p99 ms before; during; after; "
-    "longest pause s; dead rows before, most, after; pages per claim before, most, after; refused; retried; lost"
+    "longest pause s; dead rows before, most, after; pages per claim before, most, after; refused; retried; "
+    "kinds of loss"
 )
 
 
@@ -164,7 +168,7 @@ class Watcher:
         return taken
 
     def _watch(self) -> None:
-        while not self._stop.is_set():
+        while not self._stop.wait(1):
             with suppress(psycopg.OperationalError), self._site.connect() as database:
                 while not self._stop.wait(1):
                     self._sample(psycopg.ClientCursor(database))
@@ -226,7 +230,9 @@ def main() -> int:
             found += wrong
             print(*formatted(rows).splitlines()[-1:], *wrong, sep="\n", file=sys.stderr, flush=True)
         print(f"Commit {current_commit()}, {arguments.rate:g} jobs a second\n")
-        sys.stdout.write(f"{formatted(rows)}\n{formatted(_updates_in_place())}")
+        sys.stdout.write(
+            f"{formatted(rows)}\nSince the last crash of PostgreSQL:\n{formatted(_updates_in_place())}"
+        )
     print("\nLost or doubled:", *(found or ["nothing"]), sep="\n")
     return 1 if found else 0
 
@@ -267,8 +273,7 @@ def measure(
     site = Site(stack=stack, database_url=os.environ["DATABASE_URL"], seconds=seconds * scenario.length)
     load, around = Load(stack.url, keys, rate=rate), max(MIN_SECONDS_AROUND, seconds * SHARE_AROUND)
     with ThreadPoolExecutor(CALLERS) as pool, closing(load), closing(Watcher(site)) as watcher:
-        for _ in range(CALLERS):
-            pool.submit(load.work)
+        working = [pool.submit(load.work) for _ in range(CALLERS)]
         time.sleep(RAMP_SECONDS)
         before = _phase(watcher, lambda: time.sleep(around))
         load.rate *= scenario.load
@@ -276,6 +281,8 @@ def measure(
         during = _phase(watcher, lambda: scenario.disturb(site))
         load.rate = rate
         after = _phase(watcher, lambda: time.sleep(around))
+    for each in working:
+        each.result()
     stack.drain()
     wrong = [f"{scenario.title}: {each}" for each in _losses(load)]
     return _row(scenario, load, (before, during, after), lost=len(wrong)), wrong
@@ -292,15 +299,18 @@ def _phase(watcher: Watcher, wait: Callable[[], None]) -> Phase:
 def _row(scenario: Scenario, load: Load, phases: tuple[Phase, Phase, Phase], *, lost: int) -> tuple[str, ...]:
     before, during, after = phases
     rates = [phase.rate for phase in phases]
+    seconds = during.ended - during.started
+    due = rates[0] * (scenario.load + scenario.burst_seconds / seconds)
+    bounds = (during.started, after.ended)
     dead_rows = [phase.samples.dead_rows for phase in phases]
     pages = [phase.samples.pages for phase in phases]
     return (
         scenario.title,
         ", ".join(f"{rate:.1f}" for rate in rates),
-        _judged(rates[1] / (rates[0] * scenario.load), PRESSURE_AIM),
+        _judged(rates[1] / due, PRESSURE_AIM),
         _judged(rates[2] / rates[0], RECOVERY_AIM),
         *(phase.claims for phase in phases),
-        f"{number(PAUSE, during.started, after.ended):.1f}",
+        f"{number(PAUSE, *bounds, *bounds):.1f}",
         _extremes(dead_rows),
         _extremes(pages),
         str(load.refused.total()),
@@ -315,12 +325,14 @@ def _judged(share: float, aim: float) -> str:
 
 def _extremes(phases: Sequence[Sequence[float]]) -> str:
     """Return the last value before the disturbance, the largest during and after it, and the last one."""
-    before, during, after = ([0.0, *phase] for phase in phases)
-    return f"{before[-1]:,.0f}, {max(during + after):,.0f}, {after[-1]:,.0f}"
+    before, during, after = phases
+    values = (before[-1:], sorted([*during, *after])[-1:], after[-1:])
+    return ", ".join(f"{value[0]:,.0f}" if value else "-" for value in values)
 
 
 def _losses(load: Load) -> list[str]:
-    """Return what was lost or doubled, after all jobs have ended."""
+    """Return what was lost or doubled in this and earlier runs, after all jobs have ended."""
+    ids = load.accepted
     deadline = time.monotonic() + WEBHOOK_SECONDS
     while number(UNDELIVERED) and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -328,18 +340,16 @@ def _losses(load: Load) -> list[str]:
         "webhooks that were not delivered": number(UNDELIVERED),
         "jobs without a webhook": number(WITHOUT_EVENT),
         "jobs that did not complete": number(FAILED),
-        "jobs that were accepted twice or not stored": abs(
-            len(load.accepted) - number("SELECT count(*) FROM jobs_job WHERE created_at >= %s", load.started_at)
+        "accepted jobs that are not stored": number(
+            "SELECT count(*) FROM unnest(%s::bigint[]) AS id WHERE id NOT IN (SELECT id FROM jobs_job)", ids
+        ),
+        "stored jobs that no caller was told of": number(
+            "SELECT count(*) FROM jobs_job WHERE created_at >= %s AND id <> ALL(%s)", load.started_at, ids
         ),
         **{name: number(query) for name, query in VIOLATIONS.items()},
     }
     found = [f"{count:.0f} {name}" for name, count in counts.items() if count]
-    for command in CHECKS:
-        try:
-            lab.manage(command)
-        except RuntimeError as error:
-            found.append(str(error))
-    return found + [f"never accepted: {key}" for key in load.given_up]
+    return [*found, *failed_checks(), *(f"never accepted: {key}" for key in load.given_up)]
 
 
 def _updates_in_place() -> list[tuple[str, ...]]:

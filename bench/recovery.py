@@ -51,7 +51,10 @@ HEADER = ("job", "minutes", "simulator s", "kills", "lost runs", "repeated shard
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A completed job: its simulator time including that of killed processes, its bill and its best profileset."""
+    """A completed job: its simulator time, its bill and its best profileset.
+
+    The time includes that of killed simulators, but not that of simulators that a pause stopped.
+    """
 
     minutes: float
     simulator_seconds: float
@@ -135,13 +138,13 @@ class Workers:
                 del self.restarts[index]
                 self.others[index] = self._start(index)
 
-    def wait_until_idle(self) -> None:
-        """Wait until all workers have started and are idle."""
+    def wait_until_alive(self) -> None:
+        """Wait until all workers run and have sent a heartbeat."""
         while len(self.processes()) < SLOTS:
             self.restart_due()
             time.sleep(0.1)
-        names = {process.pid for process in self.processes()}
-        while not names <= _reporting():
+        pids = {process.pid for process in self.processes()}
+        while not pids <= _reporting():
             time.sleep(0.1)
 
     def close(self) -> None:
@@ -157,7 +160,7 @@ def four_workers(stack: LocalStack) -> Iterator[Workers]:
     """Run the workers during the block, after all of them have started."""
     workers = Workers(stack)
     try:
-        workers.wait_until_idle()
+        workers.wait_until_alive()
         yield workers
     finally:
         workers.close()
@@ -204,7 +207,7 @@ class Recovery:
     def run(self, name: str, *, minutes: float, kill_seconds: float | None) -> Ended:
         """Run a long job, and kill a random worker every `kill_seconds`."""
         sets = round(minutes * 60 * SLOTS / (LONG_ITERATIONS * 1e-4))
-        self.workers.wait_until_idle()
+        self.workers.wait_until_alive()
         job_id, killed = self.submit(sets, iterations=LONG_ITERATIONS), list[float]()
         next_kill = time.monotonic() + (kill_seconds or float("inf"))
         while _is_active(job_id):
@@ -236,7 +239,7 @@ class Recovery:
 
     def _half_done(self) -> int:
         """Submit a short job, and wait until half of its shards are done; return its id."""
-        self.workers.wait_until_idle()
+        self.workers.wait_until_alive()
         job_id = self.submit(SHORT_SETS, iterations=SHORT_ITERATIONS)
         while number(DONE_SHARDS, job_id, job_id) < 0.5:
             time.sleep(0.05)

@@ -11,6 +11,8 @@ from bench.results import Run
 
 FIGURES = [figure for figures in SCENARIOS.values() for figure in figures]
 LOAD = (0.5, 1.25)
+# Runs with a report of their own
+PROGRAMS = ("pressure", "recovery", "soak")
 
 
 def run_with(*, quick: bool = False, **values: float) -> Run:
@@ -24,10 +26,10 @@ def test_keys_and_titles_are_unique() -> None:
     assert len({figure.key for figure in FIGURES}) == len({figure.title for figure in FIGURES}) == len(FIGURES)
 
 
-@pytest.mark.parametrize("name", [*SCENARIOS, "pressure", "soak"])
+@pytest.mark.parametrize("name", [*SCENARIOS, *PROGRAMS])
 def test_every_scenario_can_be_imported(name: str) -> None:
     module = importlib.import_module(f"bench.{name}")
-    assert callable(module.main if name in ("pressure", "soak") else module.measure)
+    assert callable(module.main if name in PROGRAMS else module.measure)
 
 
 def test_an_aim_includes_its_limit() -> None:

@@ -252,7 +252,7 @@ def test_a_running_jobs_cancellation_is_recorded_once(owner: Membership) -> None
     assert written() == ["job.cancelled"]
 
 
-def test_pauses_with_another_key_are_recorded_once(owner: Membership) -> None:
+def test_pauses_by_others_are_recorded_once(owner: Membership) -> None:
     own, _ = make_key(owner.account)
     job = make_job(own.client, api_key=own)
     for by in (audit.api_key(own, RequestFactory().post("/")), actor_of(owner)):

@@ -30,6 +30,7 @@ def start_worker(
 
     With `after_a_shard`, it kills itself only once a shard is done.
     """
+    assert point or not after_a_shard
     url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     environment = os.environ | {"DATABASE_URL": url, "LOG_LEVEL": "ERROR", **chosen}
     command = [

@@ -12,7 +12,7 @@ from jobs.models import Job, Run, Shard
 from tests.billing.ledger_state import LONG
 from tests.factories import make_job
 from tests.faults.processes import kill_worker, recover
-from tests.jobs.shards.sharded_runs import NAMES, PROFILE, RATE, SETS, make_simulator, results_of
+from tests.jobs.shards.sharded_runs import NAMES, PROFILE, RATE, RESULTS, SETS, make_simulator, results_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -84,7 +84,7 @@ def test_a_killed_conductor_loses_no_finished_shard(point: str, tmp_path: Path) 
     recover()
     simulation_worker.simulate()
     assert_continued(job, kept)
-    assert results_of(job) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(job) == RESULTS
 
 
 @pytest.mark.parametrize("point", ["artifacts stored"])

@@ -97,6 +97,13 @@ def claim() -> Job:
     return job
 
 
+def again() -> Job:
+    """Run the next attempt of the waiting job, and return the job after its end."""
+    job = claim()
+    attempt.execute(job)
+    return Job.objects.get(pk=job.pk)
+
+
 def build_of(job: Job) -> Build | None:
     """Return the build that a job would run on now."""
     prepared = prepare(job)

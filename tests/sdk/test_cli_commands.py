@@ -58,9 +58,12 @@ def test_json_of_a_job_that_has_not_ended(simctl: Simctl, service: Service) -> N
     assert document(simctl, "show", "7") == example("GET /v1/sim/jobs/{job_id}")
 
 
-@pytest.mark.parametrize("action", ["cancel", "pause", "resume"])
-def test_json_of_changes(simctl: Simctl, service: Service, action: str) -> None:
-    service.answers[f"POST /v1/sim/jobs/8/{action}"] = [refusal(409, "job_not_pausable")]
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [("cancel", "job_not_cancellable"), ("pause", "job_not_pausable"), ("resume", "job_not_pausable")],
+)
+def test_json_of_changes(simctl: Simctl, service: Service, action: str, code: str) -> None:
+    service.answers[f"POST /v1/sim/jobs/8/{action}"] = [refusal(409, code)]
     done = simctl(action, "--json", "8", "9")
     assert done.returncode == Exit.REFUSED
     answer = example(f"POST /v1/sim/jobs/{{job_id}}/{action}")

@@ -55,6 +55,15 @@ def fits(request: tuple[str, str], method: str, path: str) -> bool:
     return request[0] == method and re.fullmatch(path, request[1]) is not None
 
 
+def assert_cannot_change(client: Client, job_id: str) -> None:
+    """Assert that an ended job can be neither cancelled, paused nor resumed."""
+    with pytest.raises(JobNotCancellable):
+        client.jobs.cancel(job_id)
+    for change in (client.jobs.pause, client.jobs.resume):
+        with pytest.raises(JobNotPausable):
+            change(job_id)
+
+
 def test_every_operation_is_covered(client: Client, seen: list[httpx.Request], tmp_path: Path) -> None:
     progress: list[JobStatus] = []
     validation = client.jobs.validate(VARIANTS)
@@ -73,11 +82,7 @@ def test_every_operation_is_covered(client: Client, seen: list[httpx.Request], t
     assert [job.id for job in tagged] == [result.id]
     assert list(client.jobs.list(client="nobody")) == []
     assert set(client.jobs.by_ids([result.id, "176352841234500042"])) == {result.id}
-    with pytest.raises(JobNotCancellable):
-        client.jobs.cancel(result.id)
-    for change in (client.jobs.pause, client.jobs.resume):
-        with pytest.raises(JobNotPausable):
-            change(result.id)
+    assert_cannot_change(client, result.id)
     accepted, refused = client.jobs.submit_batch([submission(QUICK), {"profile": 5}])
     assert (accepted.job is not None, accepted.refusal) == (True, None)
     assert refused.refusal is not None

@@ -63,6 +63,7 @@ def test_a_hazard_during_retention(artifact: Artifact, faulty: FaultyBucket, ste
         cleared = retention.clear_expired()
     assert disturbance.met
     assert cleared == 0 or files_of(artifact.job) == []
+    assert cleared == 1 or hazard != "slow"
     assert retention.clear_expired() == 1 - cleared
     assert files_of(artifact.job) == []
 

@@ -20,8 +20,8 @@ from jobs.execution.shard_results import ShardResults
 from jobs.models import Job, JobEvent
 from jobs.operations import hold_audit
 from simservice.telemetry import known_errors
-from tests.jobs.shards.sharded_runs import NAMES, make_simulator, results_of, submit
-from tests.jobs.simulators import claim
+from tests.jobs.shards.sharded_runs import RESULTS, make_simulator, results_of, submit
+from tests.jobs.simulators import again
 from tests.small_disk import fill, small_disk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -107,18 +107,11 @@ def test_a_broken_disk_returns_the_job(
     assert_right(again())
 
 
-def again() -> Job:
-    """Run the next attempt of the job, and return it."""
-    job = claim()
-    attempt.execute(job)
-    return Job.objects.get(pk=job.pk)
-
-
 def assert_right(job: Job) -> None:
     """Assert that a returned job has the right results, is billed once, and leaves nothing after its retention."""
     assert (job.status, job.attempt, job.status_reason) == ("completed", 2, None)
     assert not JobEvent.objects.filter(job=job, cause=ReturnCause.LOST).exists()
-    assert results_of(job) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(job) == RESULTS
     assert list(ledger.verify()) == []
     assert list(hold_audit.discrepancies()) == []
     Job.objects.update(created_at=F("created_at") - timedelta(days=365))

@@ -47,7 +47,7 @@ def test_a_stopped_worker_ends_or_returns_its_job(
     assert status_of(job) == status
 
 
-def test_a_drain_of_the_conductor_costs_nothing(open_directory: Path) -> None:
+def test_a_stopped_conductor_costs_nothing(open_directory: Path) -> None:
     make_simulator(open_directory, seconds=0.5)
     with worker(open_directory) as one, worker(open_directory) as other:
         for process in (one, other):

@@ -1,6 +1,7 @@
 """Mistakes in moves, statements and the lifecycle, and the histories that show them.
 
-Each mistake changes one statement or function, and then makes ordinary moves.
+Most change one statement or function, and then make ordinary moves. The others make a wrong move or write a wrong
+row.
 """
 
 from collections.abc import Callable

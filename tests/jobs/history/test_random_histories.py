@@ -32,11 +32,11 @@ class Simulation:
     """One job with shards, and the slots that work on it."""
 
     def __init__(self, seed: int) -> None:
-        self.choice = random.Random(seed)  # noqa: S311 - repeatable
+        self.random = random.Random(seed)  # noqa: S311 - repeatable
         self.stage = sharded_job(
-            max_credits=self.choice.choice([None, 64 * 32]),
+            max_credits=self.random.choice([None, 64 * 32]),
             credits_per_second=32,
-            priority_fee_credits=self.choice.choice([0, 10]),
+            priority_fee_credits=self.random.choice([0, 10]),
         )
         self.job_id = self.stage.job_id
         ShardedStage.objects.update(funded_ms=self.funded_ms())
@@ -64,7 +64,7 @@ class Simulation:
             steps += [self.conduct, self.conduct, self.lose, self.hand_over, self.pause, self.extend, self.conclude]
         else:
             steps += [self.claim, self.claim, self.pause, self.resume, self.resume]
-        chosen = self.choice.choice(steps)
+        chosen = self.random.choice(steps)
         self.log.append(chosen.__name__)
         chosen()
 
@@ -74,7 +74,7 @@ class Simulation:
         if shard is None:
             return
         # Sometimes the slot dies before it records its run.
-        run_id = sharded_jobs.start(stage, shard) if self.choice.random() < 0.9 else None
+        run_id = sharded_jobs.start(stage, shard) if self.random.random() < 0.9 else None
         self.running.append((shard, run_id))
 
     def help(self) -> None:
@@ -88,7 +88,7 @@ class Simulation:
     def one(self) -> tuple[ClaimedShard, int | None] | None:
         if not self.running:
             return None
-        return self.running.pop(self.choice.randrange(len(self.running)))
+        return self.running.pop(self.random.randrange(len(self.running)))
 
     def end(self) -> None:
         if (one := self.one()) is not None:
@@ -98,7 +98,7 @@ class Simulation:
 
     def give_up(self) -> None:
         if (one := self.one()) is not None:
-            shard_moves.return_shard(one[0], losses=self.choice.randrange(2))
+            shard_moves.return_shard(one[0], losses=self.random.randrange(2))
 
     def renew(self) -> None:
         if (one := self.one()) is not None and shard_moves.renew_shard(one[0], wanted_ms=1000) is not None:
@@ -116,7 +116,7 @@ class Simulation:
             pausing.pause(self.job, by=SYSTEM)
 
     def resume(self) -> None:
-        if self.choice.random() < 0.3:
+        if self.random.random() < 0.3:
             ledger.correct(self.job.account, -ledger.available(self.job.account) + 40, reason="spent elsewhere")
         with suppress(CreditsMissing):
             pausing.resume(self.job, by=SYSTEM)
@@ -130,7 +130,7 @@ class Simulation:
 
     def claim(self) -> None:
         job = job_moves.claim_job(WORKER)
-        if job is None or self.choice.random() < 0.1:
+        if job is None or self.random.random() < 0.1:
             return
         stage = self.row()
         assert shard_moves.adopt_stage(stage, job_with_build(job), funded_ms=self.funded_ms())

@@ -1,8 +1,8 @@
 """Workers of a drained machine and of a paused lane."""
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +24,12 @@ def status_of(job: Job) -> str:
     return Job.objects.get(pk=job.pk).status
 
 
-def swept_until(condition: Any) -> None:
+def has_no_slots() -> bool:
+    """Return whether no live worker claims jobs, as the workers of a drained machine report."""
+    return worker_heartbeats.total_slots(worker_heartbeats.simulation_workers()) == 0
+
+
+def swept_until(condition: Callable[[], object]) -> None:
     """Wait for a condition while sweeps publish the state, as those of a `control` process."""
 
     def is_met() -> bool:
@@ -45,7 +50,7 @@ def test_a_drained_worker_returns_its_job_and_keeps_running(open_directory: Path
         event = JobEvent.objects.filter(job=job, to_status="queued").latest("id")
         assert (event.reason, event.cause) == ("an operator drained the machine", "returned")
         # It reports its drain with the next heartbeat.
-        wait_until(lambda: worker_heartbeats.total_slots(worker_heartbeats.simulation_workers()) == 0)
+        wait_until(has_no_slots)
         (alive,) = worker_heartbeats.simulation_workers()
         assert worker_heartbeats.problems_of([alive]) == {name: "an operator drained this machine"}
         make_stand_in(open_directory, LEAVE_REPORT)
@@ -55,7 +60,9 @@ def test_a_drained_worker_returns_its_job_and_keeps_running(open_directory: Path
 
 
 def test_a_job_that_ends_in_time_outlives_a_drain(open_directory: Path) -> None:
-    make_stand_in(open_directory, f"print('running', flush=True)\ntime.sleep(4)\n{LEAVE_REPORT}")
+    signal = open_directory / "end"
+    wait = f"while not os.path.exists({str(signal)!r}): time.sleep(0.1)"
+    make_stand_in(open_directory, f"print('running', flush=True)\n{wait}\n{LEAVE_REPORT}")
     job = make_job()
     with worker(open_directory, STOP_SECONDS="60") as process:
         wait_until_alive(process)
@@ -63,6 +70,9 @@ def test_a_job_that_ends_in_time_outlives_a_drain(open_directory: Path) -> None:
         closures.begin(host=HOST, by=COMMAND_LINE)
         later = make_job(job.client)
         announcements.announce(later)
+        swept_until(has_no_slots)
+        assert status_of(job) == "running"
+        signal.touch()
         swept_until(lambda: status_of(job) == "completed")
         assert (status_of(later), Job.objects.get(pk=job.pk).attempt) == ("queued", 1)
 

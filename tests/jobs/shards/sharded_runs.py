@@ -19,6 +19,8 @@ from tests.jobs.simulators import claim, make_stand_in, wait_until
 
 NAMES = [f"set {number}" for number in range(1, 13)]
 SETS = "".join(f'profileset."{name}"+=trinket1=stone,id=1,ilevel={600 + n}\n' for n, name in enumerate(NAMES))
+# The means that the simulator reports
+RESULTS = {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
 PROFILE = f'mage="A"\niterations=50\n{SETS}'
 RATE = 32
 

@@ -1,7 +1,6 @@
 """Jobs whose conductor is lost: the next attempt keeps every finished shard, and the result is the same."""
 
 import io
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from jobs.queue import claims
 from jobs.registry import withdraw
 from tests.jobs.shards.sharded_runs import (
     NAMES,
+    RESULTS,
     SETS,
     conducted,
     make_simulator,
@@ -28,7 +28,7 @@ from tests.jobs.shards.sharded_runs import (
     submit,
     wait_for_shard,
 )
-from tests.jobs.simulators import claim, make_stand_in, wait_until
+from tests.jobs.simulators import again, claim, make_stand_in, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,13 +76,6 @@ def ended_runs(job: Job) -> dict[RunKey, int]:
     return {(run.stage, run.shard, run.try_number, run.attempt): run.pk for run in runs}
 
 
-def again() -> Job:
-    """Claim the job again, run it, and return it after its end."""
-    job = claim()
-    attempt.execute(job)
-    return Job.objects.get(pk=job.pk)
-
-
 def files_of(job: Job) -> dict[str, float]:
     """Return the files of the job's shards, with the times of their last changes."""
     folder = artifact_files.folder_of(job.pk)
@@ -101,7 +94,7 @@ def assert_no_shards_left(job: Job) -> None:
 def assert_continued(job: Job, kept: dict[RunKey, int]) -> None:
     """Assert that a job completed in its second attempt with the results of one, and ran no kept shard again."""
     assert (job.status, job.status_reason, job.attempt) == ("completed", None, 2)
-    assert results_of(job) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(job) == RESULTS
     runs = ended_runs(job)
     assert kept.items() <= runs.items()
     shards = [key[:2] for key in runs]
@@ -182,8 +175,8 @@ def test_a_job_whose_shards_are_all_done_only_needs_its_end(tmp_path: Path) -> N
 def help_once() -> None:
     """Run one shard as a helper."""
     wait_until(lambda: Job.objects.get().status == Status.RUNNING)
-    while not isinstance(shard := claims.claim_work("helper"), ClaimedShard):
-        time.sleep(0.02)
+    shard = wait_until(lambda: claims.claim_work("helper"))
+    assert isinstance(shard, ClaimedShard)
     helper.execute(shard)
 
 
@@ -242,7 +235,7 @@ def test_a_helper_of_an_older_version_names_its_files_by_the_attempt(tmp_path: P
         default_storage.delete(name)
     ended = again()
     assert ended.status == "completed"
-    assert results_of(ended) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(ended) == RESULTS
     assert kept.items() <= ended_runs(ended).items()
     assert not Run.objects.filter(job=job, shard=2, try_number=2).exists()
 
@@ -281,7 +274,7 @@ def test_a_shard_whose_file_is_gone_runs_again(tmp_path: Path, change: Callable[
     change(shard_files.name_of(stage, Artifact.Kind.JSON_REPORT, number=number, try_number=1))
     ended = again()
     assert (ended.status, ended.attempt) == ("completed", 2)
-    assert results_of(ended) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(ended) == RESULTS
     assert (1, number, 2, 2) in ended_runs(ended)
     counted = Run.objects.filter(job=job).exclude(shard=number, try_number=1)
     assert ended.sim_duration_ms == sum(run.wall_ms or 0 for run in counted)
@@ -296,7 +289,7 @@ def test_a_restored_backup_without_files_runs_everything_again(tmp_path: Path) -
         default_storage.delete(name)
     ended = again()
     assert (ended.status, ended.attempt) == ("completed", 2)
-    assert results_of(ended) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(ended) == RESULTS
     assert_no_shards_left(ended)
 
 
@@ -306,7 +299,7 @@ def test_a_restored_backup_without_files_runs_everything_again(tmp_path: Path) -
 def assert_started_again(job: Job, problem: str) -> None:
     """Assert that a job completed with runs of its second attempt alone, and says why."""
     assert (job.status, job.attempt) == ("completed", 2)
-    assert results_of(job) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(job) == RESULTS
     assert restarts(job) == [f"stage 1 starts again: {problem}"]
     counted = Run.objects.filter(job=job, attempt=2)
     assert job.sim_duration_ms == sum(run.wall_ms or 0 for run in counted)

@@ -12,9 +12,9 @@ from jobs.execution.shard_results import ShardResults
 from jobs.lifecycle import job_moves
 from jobs.models import Artifact, Job, Run
 from jobs.operations import hold_audit
-from tests.jobs.shards.sharded_runs import NAMES, make_simulator, meanwhile, results_of, submit, wait_for_shard
-from tests.jobs.shards.test_adoption import again, assert_continued, assert_no_shards_left, ended_runs, lose
-from tests.jobs.simulators import claim
+from tests.jobs.shards.sharded_runs import RESULTS, make_simulator, meanwhile, results_of, submit, wait_for_shard
+from tests.jobs.shards.test_adoption import assert_continued, assert_no_shards_left, ended_runs, lose
+from tests.jobs.simulators import again, claim
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,7 +61,7 @@ def test_two_conductors_that_adopt_the_same_stage(tmp_path: Path, settings: Sett
         attempt.execute(first)
     ended = Job.objects.get(pk=job.pk)
     assert (ended.status, ended.attempt) == ("completed", 3)
-    assert results_of(ended) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(ended) == RESULTS
     assert kept.items() <= ended_runs(ended).items()
     assert ended.sim_duration_ms == sum(run.wall_ms or 0 for run in Run.objects.filter(job=job))
     assert set(Artifact.objects.filter(job=job).values_list("attempt", flat=True)) == {3}

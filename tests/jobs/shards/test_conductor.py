@@ -17,6 +17,7 @@ from tests.jobs.shards.sharded_runs import (
     NAMES,
     PROFILE,
     RATE,
+    RESULTS,
     SETS,
     assert_nothing_left,
     conducted,
@@ -50,7 +51,7 @@ def test_a_job_runs_in_its_slots(tmp_path: Path, helpers: int) -> None:
     job = conducted(helpers=helpers)
     assert (job.status, job.status_reason, job.simulator_exit_code) == ("completed", None, "0")
     assert job.slots_used == 1 + helpers
-    assert results_of(job) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(job) == RESULTS
     assert sorted(Run.objects.values_list("shard", "try_number")) == [(number, 1) for number in range(5)]
     assert_billed_for_counting_tries(job)
     assert_nothing_left(job)

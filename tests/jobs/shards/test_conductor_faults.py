@@ -32,6 +32,7 @@ from tests.concurrency import at_once
 from tests.jobs.shards.helping_slots import helping
 from tests.jobs.shards.sharded_runs import (
     NAMES,
+    RESULTS,
     assert_nothing_left,
     conducted,
     during,
@@ -71,7 +72,7 @@ def tries() -> set[tuple[int, int]]:
 def assert_completed(job: Job) -> None:
     """Assert that a job has all results, bills the last try of each shard, and leaves nothing."""
     assert (job.status, job.status_reason) == ("completed", None)
-    assert results_of(job) == {name: 1005 + 5 * n for n, name in enumerate(NAMES)}
+    assert results_of(job) == RESULTS
     last = {run.shard: run.wall_ms or 0 for run in Run.objects.filter(job=job).order_by("try_number")}
     assert job.sim_duration_ms == sum(last.values())
     assert_nothing_left(job)

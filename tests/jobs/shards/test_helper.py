@@ -128,13 +128,11 @@ def test_a_helpers_lines_have_the_ids_of_its_job(
 
 def test_a_helper_stops_when_its_job_is_over(tmp_path: Path) -> None:
     stage = stage_on(tmp_path)
-    started = time.monotonic()
 
     def end_job() -> None:
         assert job_moves.finish(Job.objects.get(pk=stage.job_id), job_moves.INTERNAL)
 
     assert status_after(stage, end_job) == ("waiting", 0)
-    assert time.monotonic() - started < 20
 
 
 def test_a_helper_ends_its_shard_although_the_attempt_is_over(tmp_path: Path) -> None:
