@@ -11,10 +11,11 @@ from django.db import connection
 from django.db.models import Sum
 
 from billing import ledger
-from jobs.enums import TERMINAL, WAITING
+from jobs.enums import CLAIMED, TERMINAL, WAITING, ReturnCause
 from jobs.history.replay import Replay, current_terms
-from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job
+from jobs.models import Artifact, DailyUsage, IdempotencyKey, Job, JobEvent
 from jobs.operations import hold_audit
+from jobs.queue.claims import FIRST_IDS_SECONDS
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import LEASE_SECONDS, MIN_ALLOWANCE_MS, SNAPSHOT_MARK
 from tests.faults.processes import running
@@ -24,14 +25,15 @@ from tests.faults.requests import SHORT_QUEUE_SECONDS
 SLACK_SECONDS = 1.0
 EXIT_SECONDS = 10.0
 
-# For each claim the last event before it that left the job waiting. A row's `xmin` is the number of the
-# (sub)transaction that wrote it.
+# For each claim the last event before it that left the job waiting, and the last one that resumed it. `xmin`
+# is the number of the (sub)transaction that wrote a row.
 CLAIMS = """
     SELECT claim.job_id, job.priority, extract(epoch FROM claim.at)::float, claim.xmin::text::bigint,
-        split_part(claim.reason, %s, 2), wait.number
+        split_part(claim.reason, %s, 2), wait.number, coalesce(wait.resumed_at, 0)
     FROM jobs_jobevent AS claim JOIN jobs_job AS job ON job.id = claim.job_id
     CROSS JOIN LATERAL (
-        SELECT max(xmin::text::bigint) AS number FROM jobs_jobevent
+        SELECT max(xmin::text::bigint) AS number,
+            extract(epoch FROM max(at) FILTER (WHERE cause = %s))::float AS resumed_at FROM jobs_jobevent
         WHERE job_id = claim.job_id AND id < claim.id AND to_status = ANY(%s)
             AND attempt = claim.attempt - 1
     ) AS wait
@@ -89,7 +91,8 @@ class Claim:
     """A claim of a job, with the numbers of transactions.
 
     `rank` is the job's place in the queue, `waited` the last transaction that left the job waiting and `number` the
-    claim's own. Transactions below `saw` had ended when the claim looked for the best job.
+    claim's own. Transactions below `saw` had ended when the claim looked for the best job. `resumed_at` is 0 unless
+    the job was paused.
     """
 
     job: int
@@ -98,20 +101,31 @@ class Claim:
     number: int
     saw: int
     waited: int
+    resumed_at: float = 0.0
 
     def was_waiting_at(self, other: "Claim") -> bool:
-        """Return whether this job was waiting when the other claim was made."""
-        return self.waited < other.saw and other.number < self.saw
+        """Return whether this job was waiting when the other claim was made, which had to find it."""
+        was_waiting = self.waited < other.saw and other.number < self.saw
+        # Claims find a resumed job after at most this time.
+        return was_waiting and other.at > self.resumed_at + FIRST_IDS_SECONDS + SLACK_SECONDS
 
 
 def claims() -> list[Claim]:
     """Return all claims in order, except those of jobs with a short queue deadline."""
     with connection.cursor() as cursor:
-        cursor.execute(CLAIMS, [SNAPSHOT_MARK, list(WAITING), SHORT_QUEUE_SECONDS])
+        cursor.execute(CLAIMS, [SNAPSHOT_MARK, ReturnCause.RESUMED, list(WAITING), SHORT_QUEUE_SECONDS])
         rows = cursor.fetchall()
     return [
-        Claim(job=job, rank=(priority, job), at=at, number=number, saw=int(saw), waited=waited)
-        for job, priority, at, number, saw, waited in rows
+        Claim(
+            job=job,
+            rank=(priority, job),
+            at=at,
+            number=number,
+            saw=int(saw),
+            waited=waited,
+            resumed_at=resumed_at,
+        )
+        for job, priority, at, number, saw, waited, resumed_at in rows
     ]
 
 
@@ -149,7 +163,9 @@ def file_violations() -> Iterator[str]:
     for artifact in Artifact.objects.all():
         if not default_storage.exists(artifact.storage_name):
             yield f"the file of {artifact} is missing"
-    counting = set(Job.objects.exclude(sim_duration_ms=None).values_list("id", "attempt"))
+    # A job that ends while it waits leaves the files of its attempts to the retention.
+    ends = JobEvent.objects.filter(from_status__in=CLAIMED, to_status__in=TERMINAL)
+    counting = set(ends.exclude(job__sim_duration_ms=None).values_list("job_id", "attempt"))
     for name in orphans():
         job, attempt, _ = name.rpartition("/")[2].split("-", 2)
         # Files of shards are checked by `shard_violations.leftover_violations`.

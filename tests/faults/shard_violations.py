@@ -360,12 +360,13 @@ def leftover_violations(audit: Audit, observed: Observations) -> Iterator[str]:
         left = [str(stage) for stage in ShardedStage.objects.all()]
         yield violation(Invariant.PROGRESS, f"stages are left after a sweep: {left}")
     conductors = ending_workers()
-    counting = set(Job.objects.exclude(sim_duration_ms=None).values_list("id", flat=True))
+    # The conductor that ends a job removes the files. A job that ends while it waits leaves them to the retention.
+    ends = JobEvent.objects.filter(from_status__in=CLAIMED, to_status__in=TERMINAL)
+    counting = set(ends.exclude(job__sim_duration_ms=None).values_list("job_id", flat=True))
     workers = workers_of_tries(audit)
     for name in orphans():
         if found := SHARD_FILE.match(name.rpartition("/")[2]):
             key = tuple(map(int, found.groups()))
-            # The conductor that ends a job removes the files.
             if key[0] in counting and not {workers.get(key), conductors[key[0]]} & observed.killed:
                 yield violation(Invariant.ZOMBIE, f"{name} is left, but process {workers.get(key)} was not killed")
 

@@ -16,9 +16,15 @@ from uuid import uuid4
 import psycopg
 import pytest
 from django.conf import settings
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 from django.db import connection
 
+from clients.audit import SYSTEM
 from jobs.artifacts import artifact_files, credentials
+from jobs.enums import Status
+from jobs.execution import shard_files
+from jobs.lifecycle import cancellation, job_moves
 from jobs.models import Artifact, Job, Run
 from jobs.queue import sweep
 from simservice.redis.client import redis
@@ -170,6 +176,33 @@ def test_the_invariants_detect_a_shard_without_a_run() -> None:
     (text,) = shard_violations.run_violations(shard_audit.read(), observed)
     assert text.startswith("BILL: ")
     assert text.endswith("shard 1 try 1 ended without a run")
+
+
+@pytest.mark.usefixtures("_audit")
+@pytest.mark.parametrize("waits", [True, False])
+def test_only_the_end_of_an_attempt_must_remove_the_files_of_shards(*, waits: bool) -> None:
+    make_job()
+    job = job_moves.claim_job("host:1:ab:0")
+    assert job is not None
+    assert job_moves.start_run(job, build=BuildFactory.create())
+    stage = make_stage(Job.objects.get())
+    shard = claimed(stage, worker="host:1:ab:1")
+    run_id = start(stage, shard)
+    assert run_id is not None
+    assert end(shard, run_id)
+    name = shard_files.name_of(stage, Artifact.Kind.STDOUT_LOG, number=shard.number, try_number=shard.try_number)
+    default_storage.save(name, ContentFile(b"said"))
+    job.refresh_from_db()
+    if waits:
+        job_moves.requeue(job, reason="shut down")
+        cancellation.cancel(job, by=SYSTEM)
+    else:
+        outcome = job_moves.Outcome(status=Status.COMPLETED, sim_duration_ms=1, summary={"mainActor": None})
+        job_moves.finish(job, outcome)
+    assert Job.objects.get(pk=job.pk).sim_duration_ms
+    observed = Observations(plan=FaultPlan(jobs=1, seed=SEED))
+    found = list(shard_violations.leftover_violations(shard_audit.read(), observed))
+    assert [text.partition(" is left")[0] for text in found] == ([] if waits else [f"ZOMBIE: {name}"])
 
 
 def in_a_row(secret: str, folder: Path) -> None:
