@@ -275,14 +275,19 @@ class FaultRun:
                 self.in_flight[number] = submitter
                 submitter.send("submit", number)
 
+    def chosen_job(self, chosen: Counter[str], *, share: float) -> Job | None:
+        """Return a random one of the latest jobs, None if that share of the jobs was chosen already."""
+        accepted = list(self.observed.accepted.values())
+        if chosen.total() >= share * len(accepted):
+            return None
+        return Job(pk=self.random.choice(accepted[-2 * self.plan.max_waiting :]))
+
     def maybe_cancel(self) -> None:
         """Cancel a random job now and then, whatever its status."""
-        done = sum(self.observed.cancels.values())
-        if not self.observed.accepted or done >= self.plan.cancelled_share * len(self.observed.accepted):
+        if (job := self.chosen_job(self.observed.cancels, share=self.plan.cancelled_share)) is None:
             return
-        number = self.random.choice(list(self.observed.accepted)[-2 * self.plan.max_waiting :])
         try:
-            cancelled = cancellation.cancel(Job(pk=self.observed.accepted[number]), by=SYSTEM)
+            cancelled = cancellation.cancel(job, by=SYSTEM)
         except JobAlreadyEnded:
             self.observed.cancels["too late"] += 1
         else:
@@ -290,11 +295,8 @@ class FaultRun:
 
     def maybe_pause(self) -> None:
         """Pause a random job now and then, whatever its status, and resume it within a second."""
-        done = sum(self.observed.pauses.values())
-        if not self.observed.accepted or done >= self.plan.paused_share * len(self.observed.accepted):
+        if (job := self.chosen_job(self.observed.pauses, share=self.plan.paused_share)) is None:
             return
-        number = self.random.choice(list(self.observed.accepted)[-2 * self.plan.max_waiting :])
-        job = Job(pk=self.observed.accepted[number])
         try:
             paused = pausing.pause(job, by=SYSTEM)
         except JobNotPausable:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import connection
 
+from jobs.models import Job
 from simservice import worker_heartbeats
 from tests.waiting import wait_until
 
@@ -56,6 +57,10 @@ def worker(
             yield process
         finally:
             process.kill()
+
+
+def status_of(job: Job) -> str:
+    return Job.objects.values_list("status", flat=True).get(pk=job.pk)
 
 
 def wait_until_alive(process: "subprocess.Popen[str]") -> str:

@@ -22,6 +22,7 @@ from jobs.models import Job, JobEvent
 from jobs.queue import sweep
 from tests.concurrency import at_once
 from tests.factories import make_job, make_running_job
+from tests.jobs.simulation_workers import status_of
 from tests.jobs.simulators import wait_until
 
 CONTAINER = ["unshare", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
@@ -52,10 +53,6 @@ def make_job_of(worker: WorkerProcess, **fields: object) -> Job:
     job = make_running_job()
     Job.objects.filter(pk=job.pk).update(worker=f"{worker.name}:77", **fields)
     return job
-
-
-def status_of(job: Job) -> str:
-    return Job.objects.values_list("status", flat=True).get(pk=job.pk)
 
 
 def files() -> list[str]:

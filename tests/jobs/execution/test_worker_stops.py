@@ -20,16 +20,12 @@ from tests.factories import make_job
 from tests.faults.redis_server import RedisServer
 from tests.jobs.lanes import message, messages
 from tests.jobs.shards.sharded_runs import PROFILE, make_simulator
-from tests.jobs.simulation_workers import CHANGED, wait_until_alive, worker
+from tests.jobs.simulation_workers import CHANGED, status_of, wait_until_alive, worker
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60), pytest.mark.django_db(transaction=True)]
 SHORT_RUN = f"print('running', flush=True)\ntime.sleep(1)\n{LEAVE_REPORT}"
 FAILED_STEP = "from jobs.execution import directories\ndirectories.sweep_leftovers = lambda: 1 / 0"
-
-
-def status_of(job: Job) -> str:
-    return Job.objects.values_list("status", flat=True).get(pk=job.pk)
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,12 @@ from jobs.models import Job, JobEvent
 from jobs.queue import announcements, closures, sweep
 from simservice import worker_heartbeats
 from tests.factories import make_job
-from tests.jobs.simulation_workers import wait_until_alive, worker
+from tests.jobs.simulation_workers import status_of, wait_until_alive, worker
 from tests.jobs.simulators import LEAVE_REPORT, RUN_UNTIL_INTERRUPTED, make_stand_in
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.django_db(transaction=True)]
 HOST = socket.gethostname()
-
-
-def status_of(job: Job) -> str:
-    return Job.objects.get(pk=job.pk).status
 
 
 def has_no_slots() -> bool:
