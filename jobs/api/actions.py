@@ -63,8 +63,8 @@ CANCEL_JOB = Operation(
     scope=Scope.SUBMIT,
     summary="Cancel a job",
     description="A waiting job is cancelled immediately, and billed only for its finished shards. A running job "
-    "is stopped within seconds, and billed for the time it ran. A repeated request changes nothing: it gets `cancel_requested` until the job has ended, and "
-    "`cancelled` from then on.",
+    "is stopped within seconds, and billed for the time it ran. A repeated request changes nothing: it gets "
+    "`cancel_requested` until the job has ended, and `cancelled` from then on.",
     parameters=[JOB_ID],
     returns=ResponseSpec(
         description="The job is cancelled or is being stopped.",
@@ -148,8 +148,8 @@ RESUME_JOB = Operation(
     tag="Jobs",
     scope=Scope.SUBMIT,
     summary="Resume a job",
-    description="The job returns to its place in the queue, where its queue limit starts again, and reserves the credits "
-    "that it needs to run. Without enough credits, it stays paused. A repeated request changes nothing.",
+    description="The job returns to its place in the queue, where its queue limit starts again, and reserves the "
+    "credits that it needs to run. Without enough credits, it stays paused. A repeated request changes nothing.",
     parameters=[JOB_ID],
     returns=ResponseSpec(
         description="The job is not paused.",
