@@ -185,5 +185,6 @@ def _storage_errors(name: str) -> Iterator[None]:
         if error.response["Error"]["Code"] in MISSING:
             raise FileNotFoundError(f"{name}: {error}") from error
         raise OSError(f"{name}: {error}") from error
-    except (BotoCoreError, Boto3Error, ResponseParserError) as error:
+    # The parser raises ValueError for a number, a time or a text that a damaged response contains.
+    except (BotoCoreError, Boto3Error, ResponseParserError, ValueError) as error:
         raise OSError(f"{name}: {error}") from error

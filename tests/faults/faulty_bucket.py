@@ -138,6 +138,8 @@ class Handler(BaseHTTPRequestHandler):
         if hazard == "wrong bytes":
             # In the middle, as a damaged disk or memory would
             return body[:half] + bytes(each ^ 0x55 for each in body[half : half + 4]) + body[half + 4 :]
+        if hazard == "wrong number":
+            return body.replace(b"<Size>", b"<Size>x")
         if hazard == "another object":
             other = cast(FaultyBucket, self.server).other_object(self.path)
             return other.read_bytes() if other else body

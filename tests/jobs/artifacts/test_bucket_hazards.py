@@ -21,7 +21,7 @@ from tests.faults.faulty_bucket import FaultyBucket
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LISTS = ["slow", "500", "read-only", "closed", "empty", "short", "cut", "forgotten", "wrong bytes"]
+LISTS = ["slow", "500", "read-only", "closed", "empty", "short", "cut", "forgotten", "wrong bytes", "wrong number"]
 DELETIONS = ["slow", "500", "read-only", "closed", "empty", "cut", "forgotten"]
 DOWNLOADS = [
     "slow",
