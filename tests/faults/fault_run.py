@@ -75,7 +75,7 @@ class Observations:
     rejected: Counter[str] = field(default_factory=Counter)
     # The time of each fault, its process, its point and its kind
     faults: list[tuple[float, str, str, str]] = field(default_factory=list)
-    # Wall-clock intervals in which a paused or dead process may have locked a job's row.
+    # Wall-clock intervals in which a paused, dead or waking process may have locked a job's row.
     locked: list[tuple[float, float]] = field(default_factory=list)
     cancels: Counter[str] = field(default_factory=Counter)
     pauses: Counter[str] = field(default_factory=Counter)
@@ -243,6 +243,8 @@ class FaultRun:
         for worker in self.workers:
             if worker.resumes_at is not None and time.time() >= worker.resumes_at:
                 worker.resumes_at = None
+                # It may lock the row of a job that it has lost, before it learns that.
+                self.observed.locked.append((time.time(), time.time()))
                 worker.signal(signal.SIGCONT)
 
     def restart_dead(self) -> None:

@@ -147,7 +147,7 @@ def configure(spec: WorkerSpec) -> None:
 
     # Slices short enough that fast jobs need a second one.
     vars(accept)["SLICE_SECONDS"] = vars(time_limits)["SLICE_SECONDS"] = 3
-    vars(time_limits)["MIN_AHEAD_SECONDS"] = 2
+    vars(time_limits)["MIN_AHEAD_SECONDS"], time_limits.RETRY_SECONDS = 2, 0.5
     cut_into_short_shards()
 
 
@@ -161,7 +161,8 @@ def cut_into_short_shards() -> None:
     conductor.OBSERVE_SECONDS, conductor.POLL_SECONDS = 0.15, 0.03
     conductor.ALLOWANCE_MS, conductor.MIN_ALLOWANCE_MS = round(LEASE_SECONDS * 1000), MIN_ALLOWANCE_MS
     time_limits.SHORT_SECONDS, simulator_run.UPDATE_SECONDS = 0.3, 0.1
-    shard_moves.VOID_KEPT = timedelta(seconds=1)
+    # Longer than a pause, after which a conductor still removes the files of the job that it ended
+    shard_moves.VOID_KEPT = timedelta(seconds=4 * LEASE_SECONDS)
 
 
 def record_snapshots_in_claims() -> None:

@@ -139,7 +139,7 @@ def order_violations(observed: Observations) -> Iterator[str]:
     """Yield claims that skipped a better waiting job.
 
     Compares transaction numbers instead of clocks. Claims skip locked rows, so each process that was paused within
-    a transaction at that time excuses one skipped job.
+    a transaction at that time, or woke up, excuses one skipped job.
     """
     all_claims = claims()
     for claim in all_claims:

@@ -27,7 +27,7 @@ from jobs.queue import sweep
 from tests.faults import shard_audit
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import IDLE_IN_TRANSACTION_SECONDS, SNAPSHOT_MARK
-from tests.faults.invariants import Claim, claims, orphans
+from tests.faults.invariants import Claim, claims, faults_before, orphans
 from tests.faults.shard_audit import Audit, Change, Row, StageHistory, pid_of
 from tests.shard_invariants import Invariant
 
@@ -362,13 +362,15 @@ def leftover_violations(audit: Audit, observed: Observations) -> Iterator[str]:
     conductors = ending_workers()
     # The conductor that ends a job removes the files. A job that ends while it waits leaves them to the retention.
     ends = JobEvent.objects.filter(from_status__in=CLAIMED, to_status__in=TERMINAL)
-    counting = set(ends.exclude(job__sim_duration_ms=None).values_list("job_id", flat=True))
+    ended_at = dict(ends.exclude(job__sim_duration_ms=None).values_list("job_id", "at"))
     workers = workers_of_tries(audit)
     for name in orphans():
         if found := SHARD_FILE.match(name.rpartition("/")[2]):
             key = tuple(map(int, found.groups()))
-            if key[0] in counting and not {workers.get(key), conductors[key[0]]} & observed.killed:
-                yield violation(Invariant.ZOMBIE, f"{name} is left, but process {workers.get(key)} was not killed")
+            if key[0] in ended_at and not {workers.get(key), conductors[key[0]]} & observed.killed:
+                faults = faults_before(observed, ended_at[key[0]].timestamp())
+                text = f"{name} is left, but process {workers.get(key)} was not killed; before the end: {faults}"
+                yield violation(Invariant.ZOMBIE, text)
 
 
 def ending_workers() -> dict[int, int]:
