@@ -49,6 +49,6 @@ class Command(BaseCommand):
             raise CommandError(f"{host!r} is not a host name.") from None
         self.stdout.write(f"Machine {host} is drained." if is_done else f"Machine {host} was already drained.")
         workers = {state.host: state.workers for state in capacity.machines()}
-        if workers[host] == 0:
+        if workers.get(host) == 0:
             used = ", ".join(other for other in workers if workers[other]) or "none"
             self.stderr.write(f"No live worker runs on {host}. Machines with live workers: {used}.")
