@@ -46,13 +46,10 @@ class Caller:
                 self._connection.request(method, path, body=body, headers={**self._headers, **headers})
                 response = self._connection.getresponse()
                 content = response.read()
-            except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            except (OSError, HTTPException) as error:
                 self._connection.close()
-                if is_last:
+                if is_last or not isinstance(error, RemoteDisconnected | ConnectionResetError | BrokenPipeError):
                     raise
-            except (OSError, HTTPException):
-                self._connection.close()
-                raise
             else:
                 assert response.status < 300, content
                 return json.loads(content)

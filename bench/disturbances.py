@@ -147,6 +147,10 @@ class Scenario:
     # The duration as a multiple of the others'
     length: float = 1.0
 
+    def due_rate(self, usual: float, *, seconds: float) -> float:
+        """Return the jobs per second that are due during a disturbance of `seconds`, given the usual rate."""
+        return usual * (self.load + self.burst_seconds / seconds)
+
 
 SCENARIOS = {
     "restart": Scenario(title="PostgreSQL restarted", disturb=restart_postgres),

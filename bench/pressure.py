@@ -31,7 +31,7 @@ from bench.disturbances import SCENARIOS, Scenario, Site
 from bench.figures import percentile
 from bench.lab import FAILED, SLOTS, LocalStack, column, number
 from bench.results import current_commit, formatted
-from bench.soak import DEAD_ROWS, VIOLATIONS, failed_checks
+from bench.soak import DEAD_ROWS, VIOLATIONS, count_without_job, failed_checks
 
 ACCOUNTS = 50
 CALLERS = 16
@@ -70,6 +70,7 @@ WITHOUT_EVENT = """
         SELECT FROM webhooks_event WHERE job_id = jobs_job.id
     )
 """
+UNTOLD = "SELECT count(*) FROM jobs_job WHERE created_at >= %s AND id <> ALL(%s)"
 RETRIED = "SELECT count(*) FROM jobs_job WHERE attempt > 1 AND created_at >= to_timestamp(%s)"
 IN_PLACE = """
     SELECT relname, n_tup_upd, n_tup_hot_upd, pg_relation_size(relid) FROM pg_stat_user_tables
@@ -299,8 +300,7 @@ def _phase(watcher: Watcher, wait: Callable[[], None]) -> Phase:
 def _row(scenario: Scenario, load: Load, phases: tuple[Phase, Phase, Phase], *, lost: int) -> tuple[str, ...]:
     before, during, after = phases
     rates = [phase.rate for phase in phases]
-    seconds = during.ended - during.started
-    due = rates[0] * (scenario.load + scenario.burst_seconds / seconds)
+    due = scenario.due_rate(rates[0], seconds=during.ended - during.started)
     bounds = (during.started, after.ended)
     dead_rows = [phase.samples.dead_rows for phase in phases]
     pages = [phase.samples.pages for phase in phases]
@@ -332,7 +332,6 @@ def _extremes(phases: Sequence[Sequence[float]]) -> str:
 
 def _losses(load: Load) -> list[str]:
     """Return what was lost or doubled in this and earlier runs, after all jobs have ended."""
-    ids = load.accepted
     deadline = time.monotonic() + WEBHOOK_SECONDS
     while number(UNDELIVERED) and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -340,12 +339,8 @@ def _losses(load: Load) -> list[str]:
         "webhooks that were not delivered": number(UNDELIVERED),
         "jobs without a webhook": number(WITHOUT_EVENT),
         "jobs that did not complete": number(FAILED),
-        "accepted jobs that are not stored": number(
-            "SELECT count(*) FROM unnest(%s::bigint[]) AS id WHERE id NOT IN (SELECT id FROM jobs_job)", ids
-        ),
-        "stored jobs that no caller was told of": number(
-            "SELECT count(*) FROM jobs_job WHERE created_at >= %s AND id <> ALL(%s)", load.started_at, ids
-        ),
+        "accepted submissions without a job of their own": count_without_job(load.accepted),
+        "stored jobs that no caller was told of": number(UNTOLD, load.started_at, load.accepted),
         **{name: number(query) for name, query in VIOLATIONS.items()},
     }
     found = [f"{count:.0f} {name}" for name, count in counts.items() if count]

@@ -146,10 +146,14 @@ def _spread(seconds: list[float]) -> str:
 def violations(submissions: Submissions) -> list[str]:
     """Return what is wrong after every job has ended."""
     found = [f"{count:.0f} {name}" for name, query in VIOLATIONS.items() if (count := number(query))]
-    stored = number("SELECT count(*) FROM jobs_job WHERE id = ANY(%s)", submissions.accepted)
-    if stored != len(submissions.accepted):
-        found.append(f"{len(submissions.accepted) - stored:.0f} accepted jobs that are not stored")
+    if missing := count_without_job(submissions.accepted):
+        found.append(f"{missing:.0f} accepted submissions without a job of their own")
     return found + failed_checks() + submissions.errors[:20]
+
+
+def count_without_job(accepted: list[int]) -> float:
+    """Return how many submissions were answered with an id that is not stored, or with that of another one."""
+    return len(accepted) - number("SELECT count(*) FROM jobs_job WHERE id = ANY(%s)", accepted)
 
 
 def failed_checks() -> list[str]:

@@ -15,12 +15,14 @@ import psycopg
 import pytest
 from django.db import connection
 
-from bench import pressure
-from bench.disturbances import Site
+from bench import pressure, soak
+from bench.callers import Caller
+from bench.disturbances import SCENARIOS, Site
 from bench.lab import LocalStack, number
 from bench.pressure import Load, pages_of_claim
 from jobs.lifecycle import job_moves
 from jobs.models import Job
+from localstack.redis_server import free_port
 from tests.factories import make_job, make_running_job
 from tests.waiting import wait_until
 
@@ -70,6 +72,13 @@ def test_a_refused_submission_is_repeated_with_its_key() -> None:
     assert load.given_up == []
 
 
+def test_a_caller_can_be_used_after_a_refused_connection() -> None:
+    caller = Caller(f"http://127.0.0.1:{free_port()}", "key")
+    for _ in range(2):
+        with pytest.raises(ConnectionRefusedError):
+            caller.submit()
+
+
 def test_a_burst_is_due_at_once() -> None:
     load = Load("http://127.0.0.1", [], rate=0.001)
     load.add_burst(2)
@@ -92,6 +101,17 @@ def test_a_pause_can_begin_and_end_the_time_in_question(ends: list[int], longest
         assert job_moves.finish(job, job_moves.INTERNAL)
         Job.objects.filter(pk=job.pk).update(completed_at=datetime.fromtimestamp(1000 + end, UTC))
     assert number(pressure.PAUSE, 1000, 1100, 1000, 1100) == longest
+
+
+def test_the_jobs_of_a_burst_are_due_too() -> None:
+    assert SCENARIOS["burst"].due_rate(20, seconds=100) == 25
+    assert SCENARIOS["sustained"].due_rate(20, seconds=100) == 35
+
+
+@pytest.mark.django_db
+def test_two_submissions_with_one_job_are_a_loss() -> None:
+    job = make_job()
+    assert [soak.count_without_job(ids) for ids in ([job.pk], [job.pk] * 2, [job.pk, 1])] == [0, 1, 1]
 
 
 def test_shares_are_judged_by_their_aims() -> None:

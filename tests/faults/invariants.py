@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 from django.core.files.storage import default_storage
 from django.db import connection
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from billing import ledger
 from jobs.enums import CLAIMED, TERMINAL, WAITING, ReturnCause
@@ -33,7 +33,8 @@ CLAIMS = """
     FROM jobs_jobevent AS claim JOIN jobs_job AS job ON job.id = claim.job_id
     CROSS JOIN LATERAL (
         SELECT max(xmin::text::bigint) AS number,
-            extract(epoch FROM max(at) FILTER (WHERE cause = %s))::float AS resumed_at FROM jobs_jobevent
+            extract(epoch FROM max(at) FILTER (WHERE cause = %s AND attempt = 0))::float AS resumed_at
+        FROM jobs_jobevent
         WHERE job_id = claim.job_id AND id < claim.id AND to_status = ANY(%s)
             AND attempt = claim.attempt - 1
     ) AS wait
@@ -92,7 +93,7 @@ class Claim:
 
     `rank` is the job's place in the queue, `waited` the last transaction that left the job waiting and `number` the
     claim's own. Transactions below `saw` had ended when the claim looked for the best job. `resumed_at` is 0 unless
-    the job was paused.
+    the job was paused before its first attempt.
     """
 
     job: int
@@ -163,14 +164,21 @@ def file_violations() -> Iterator[str]:
     for artifact in Artifact.objects.all():
         if not default_storage.exists(artifact.storage_name):
             yield f"the file of {artifact} is missing"
-    # A job that ends while it waits leaves the files of its attempts to the retention.
-    ends = JobEvent.objects.filter(from_status__in=CLAIMED, to_status__in=TERMINAL)
-    counting = set(ends.exclude(job__sim_duration_ms=None).values_list("job_id", "attempt"))
+    counting = set(counting_ends().values_list("job_id", "attempt"))
     for name in orphans():
         job, attempt, _ = name.rpartition("/")[2].split("-", 2)
         # Files of shards are checked by `shard_violations.leftover_violations`.
         if ".shard." not in name and (int(job), int(attempt.partition(".")[0])) in counting:
             yield f"no artifact names {name}, a file of the attempt that counts"
+
+
+def counting_ends() -> QuerySet[JobEvent]:
+    """Return the ends of attempts whose simulator time counts.
+
+    A job that ends while it waits leaves the files of its attempts to the retention.
+    """
+    ends = JobEvent.objects.filter(from_status__in=CLAIMED, to_status__in=TERMINAL)
+    return ends.exclude(job__sim_duration_ms=None)
 
 
 def orphans() -> list[str]:

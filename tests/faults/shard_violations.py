@@ -27,7 +27,7 @@ from jobs.queue import sweep
 from tests.faults import shard_audit
 from tests.faults.fault_run import Observations
 from tests.faults.fault_workers import IDLE_IN_TRANSACTION_SECONDS, SNAPSHOT_MARK
-from tests.faults.invariants import Claim, claims, faults_before, orphans
+from tests.faults.invariants import Claim, claims, counting_ends, faults_before, orphans
 from tests.faults.shard_audit import Audit, Change, Row, StageHistory, pid_of
 from tests.shard_invariants import Invariant
 
@@ -360,9 +360,8 @@ def leftover_violations(audit: Audit, observed: Observations) -> Iterator[str]:
         left = [str(stage) for stage in ShardedStage.objects.all()]
         yield violation(Invariant.PROGRESS, f"stages are left after a sweep: {left}")
     conductors = ending_workers()
-    # The conductor that ends a job removes the files. A job that ends while it waits leaves them to the retention.
-    ends = JobEvent.objects.filter(from_status__in=CLAIMED, to_status__in=TERMINAL)
-    ended_at = dict(ends.exclude(job__sim_duration_ms=None).values_list("job_id", "at"))
+    # The conductor that ends a job removes the files.
+    ended_at = dict(counting_ends().values_list("job_id", "at"))
     workers = workers_of_tries(audit)
     for name in orphans():
         if found := SHARD_FILE.match(name.rpartition("/")[2]):
